@@ -72,8 +72,8 @@ export async function withProblemResponse(
 export function toTenancyError(error: unknown): TenancyError {
   if (error instanceof TenancyError) return error
   const options = { retryAfterSeconds: RETRY_AFTER_SECONDS, cause: error }
-  if (isDatabaseUnavailable(error)) return DependencyUnavailable(UNREACHABLE, options)
   if (writeFailure(error) !== undefined) return DependencyUnavailable(CANNOT_STORE, options)
+  if (isDatabaseUnavailable(error)) return DependencyUnavailable(UNREACHABLE, options)
   return Internal('Internal error. The log contains the cause under this request id.')
 }
 

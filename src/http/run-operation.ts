@@ -126,7 +126,7 @@ export class OperationRunner {
 
   async #call(call: Call): Promise<StoredResponse | StreamReply> {
     const { operation, service, input, request, deadline } = call
-    deadline.mayHaveCommitted = false // so far it counts the lease of a key, and the sign-in
+    deadline.mayHaveCommitted = operation.changesOutside === true // before, it counted the lease of a key, and the sign-in
     const condition = operation.method === 'GET' ? null : request.headers.get('if-match')
     if (condition === null) return this.#handle(call)
     return this.#core.transaction(async () => {

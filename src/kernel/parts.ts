@@ -49,7 +49,7 @@ export const storePart = ({ tables = [] }: StoreDriver): Part<'store', Store> =>
 export const examinationsPart: Part<'examinations', Examinations> = {
   name: 'examinations',
   service: (kernel) => new Examinations(kernel),
-  jobs: [handles(ExamineInstallation, (examinations: Examinations, _, { signal }) => examinations.run(signal))],
+  jobs: [handles(ExamineInstallation, (examinations: Examinations, _, attempt) => examinations.run(attempt))],
   schedule: [{ type: ExamineInstallation, cron: '11 * * * *' }],
   metrics: examinationSeries,
 }

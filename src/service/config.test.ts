@@ -61,7 +61,7 @@ test('rejects an unknown mode of TLS and a missing file in the URL of a server',
   const env = { DATABASE_URL: url('sslmode=verify_full') }
   const other = url('sslmode=verify-full&sslrootcert=/absent/ca.crt&sslkey=/absent/client.key')
   expect(await faultsOf(load({ placements: { other: { url: other } } }, env))).toEqual([
-    'DATABASE_URL: sslmode "verify_full" not found; the modes are verify-full, verify-ca, require, prefer, no-verify, disable',
+    'DATABASE_URL: sslmode "verify_full" must be one of verify-full, verify-ca, require, prefer, no-verify, disable',
     '<file>: placements.other.url: sslrootcert: file /absent/ca.crt not found or not readable',
     '<file>: placements.other.url: sslkey: file /absent/client.key not found or not readable',
   ])

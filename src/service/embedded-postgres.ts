@@ -143,7 +143,13 @@ function embedded(
     port,
     pid,
     isAdopted,
-    isRunning: () => isPostmasterOf(directory, pid),
+    isRunning() {
+      try {
+        return isPostmasterOf(directory, pid)
+      } catch {
+        return isTaken(pid) // the list of processes cannot be read at the moment
+      }
+    },
     stop: () => (stopped ??= stopPostmaster(directory, pid, log)),
   }
 }

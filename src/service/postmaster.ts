@@ -68,8 +68,10 @@ export function commandOf(pid: number): string {
     if (process.platform === 'linux')
       return readFileSync(`/proc/${pid}/cmdline`, 'utf8').split('\0').join(' ').trimEnd()
     return execFileSync('ps', ['-ww', '-o', 'args=', '-p', String(pid)], { encoding: 'utf8', stdio: 'pipe' }).trimEnd()
-  } catch {
-    return ''
+  } catch (error) {
+    const { code, status } = error as NodeJS.ErrnoException & { status?: number }
+    if (code === 'ENOENT' || code === 'ESRCH' || status === 1) return ''
+    throw error
   }
 }
 

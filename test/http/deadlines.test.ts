@@ -50,6 +50,18 @@ const slow = defineSatellite({
       },
     }),
     operation({
+      name: 'slow.send',
+      method: 'PUT',
+      path: '/slow/{text}/sent',
+      summary: 'Change another system, and do not end',
+      changesOutside: true,
+      params: z.object({ text: z.string() }),
+      reply: z.void(),
+      handle: async () => {
+        await never
+      },
+    }),
+    operation({
       name: 'slow.export',
       method: 'GET',
       path: '/slow/export',
@@ -131,6 +143,10 @@ test('a change that continues after its deadline is not committed', async () => 
   gate.resolve()
   await eventually(async () => expect(await add(opened, 'hello', keyed())).toMatchObject({ status: 201 }))
   expect(await service.of(id)).toEqual(['hello'])
+})
+
+test('a change outside of the transaction has an unknown outcome', async () => {
+  expect(await hasty.call('PUT', '/slow/hello/sent')).toMatchObject(exceeded('unknown'))
 })
 
 test('a COMMIT in progress at the deadline has an unknown outcome, and its key is safe to repeat', async () => {

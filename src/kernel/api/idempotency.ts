@@ -104,7 +104,7 @@ export class Idempotency {
     }
     if (!kept?.response) {
       throw IdempotencyInProgress(
-        'A request with this Idempotency-Key is still running. Repeat it after its deadline.',
+        'A request with this Idempotency-Key is still running. Repeat this request after the deadline of the first one.',
         {
           retryAfterSeconds: Math.max(1, kept?.remaining ?? 0),
         },

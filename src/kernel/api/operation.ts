@@ -158,6 +158,8 @@ export interface Operation<
   readonly streams?: readonly string[]
   /** Added to the deadline of a request. */
   readonly extraSeconds?: number
+  /** Whether it changes something outside of its transaction: then it is unknown after the deadline whether the change was made. */
+  readonly changesOutside?: boolean
   readonly errors?: readonly ErrorType[]
   /**
    * Failures of its job, in addition to `errors`: `Prefer: wait` responds with the problem of the failure. The first one is used for

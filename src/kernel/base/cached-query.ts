@@ -44,9 +44,9 @@ export function refreshed<T>(
     loading ??= asSystem(load)
       .then((loaded) => {
         value = { loaded, at: performance.now() }
-        pauseMs = maxShare < 1 ? (value.at - started) / maxShare : 0
       })
       .finally(() => {
+        pauseMs = maxShare < 1 ? (performance.now() - started) / maxShare : 0
         loading = undefined
       })
     return loading
@@ -58,7 +58,7 @@ export function refreshed<T>(
   }
   const tick = () => {
     if (performance.now() - lastRequestedAt > INTEREST_MS) stop()
-    else if (ageMs() >= pauseMs) refresh().catch(() => undefined) // the next question finds it stale and reports the failure
+    else if (ageMs() >= pauseMs) refresh().catch(() => undefined) // the next request finds the value stale and reports the failure
   }
 
   return {

@@ -89,9 +89,9 @@ export class Deadline {
     if (this.#state !== 'open') return
     clearTimeout(this.#timer)
     this.#state = 'expired'
-    for (const listener of this.#listeners) listener()
     if (this.fallback) this.#expiry.resolve(this.fallback())
     else this.#expiry.reject(this.#error(this))
+    for (const listener of this.#listeners) listener()
   }
 }
 

@@ -40,12 +40,11 @@ export const createLogger = ({ level = 'info', write }: LoggerOptions = {}): Log
 
 /** The same logger, except that lines about errors that `isKnown` recognises have the level debug. */
 export function withoutKnownErrors(log: Logger, isKnown: (error: unknown) => boolean): Logger {
-  const at =
-    (level: 'warn' | 'error') =>
-    (...line: readonly unknown[]) => {
+  const at = (level: 'warn' | 'error') =>
+    function (this: Logger, ...line: readonly unknown[]) {
       const [fields] = line
       const error = fields instanceof Error ? fields : (fields as { err?: unknown } | undefined)?.err
-      Reflect.apply(log[error !== undefined && isKnown(error) ? 'debug' : level], log, line)
+      Reflect.apply(log[error !== undefined && isKnown(error) ? 'debug' : level], this, line)
     }
   return Object.assign(Object.create(log), { warn: at('warn'), error: at('error') })
 }

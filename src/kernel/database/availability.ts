@@ -30,6 +30,13 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   return isTlsFailure(error) || UNREACHABLE_MESSAGES.test(error.message)
 }
 
+/** Whether the connection is lost. A full pool, or an error of the server's disk, is none. */
+export function isConnectionLost(error: unknown): boolean {
+  if (!isDatabaseUnavailable(error)) return false
+  const { code, message } = error as { code?: string; message: string }
+  return !(code && DAMAGED_STATES.test(code)) && !message.startsWith('timeout exceeded when trying to connect')
+}
+
 /** SQLSTATE of a PostgreSQL error, else undefined. */
 export const sqlState = (error: unknown): string | undefined =>
   error instanceof pg.DatabaseError ? error.code : undefined

@@ -15,7 +15,7 @@ import {
 import pg from 'pg'
 import { currentDeadline, withoutDeadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
-import { isDatabaseUnavailable, QUERY_TIMEOUT } from './availability.ts'
+import { QUERY_TIMEOUT } from './availability.ts'
 import { type Connection, connectionUntil, queryOnce } from './deadline-connection.ts'
 import { type Listening, Notifications } from './notifications.ts'
 import { OutageLog } from './outage-log.ts'
@@ -76,7 +76,7 @@ export class Database {
   constructor({ url, max = 10 }: DatabaseOptions, log: Logger, outage?: OutageLog) {
     this.url = url
     this.#isPart = outage !== undefined
-    this.#outage = outage ?? new OutageLog({ log, isUnavailable: isDatabaseUnavailable, probe: () => this.#probe() })
+    this.#outage = outage ?? new OutageLog({ log, probe: () => this.#probe() })
     this.#pool = new pg.Pool({
       connectionString: url,
       max,

@@ -1,7 +1,6 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { DependencyUnavailable } from '../base/errors.ts'
 import { createLogger } from '../base/logger.ts'
-import { isDatabaseUnavailable } from './availability.ts'
 import { OutageLog } from './outage-log.ts'
 
 const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
@@ -16,7 +15,6 @@ beforeEach(() => {
   isAvailable = false
   outage = new OutageLog({
     log: createLogger({ level: 'debug', write: (line) => void lines.push(JSON.parse(line)) }),
-    isUnavailable: isDatabaseUnavailable,
     probe: async () => {
       if (!isAvailable) throw refused
     },

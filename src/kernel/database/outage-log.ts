@@ -6,12 +6,12 @@
  */
 import { DependencyUnavailable } from '../base/errors.ts'
 import { type Logger, withoutKnownErrors } from '../base/logger.ts'
+import { isConnectionLost, isDatabaseUnavailable } from './availability.ts'
 
 const PROBE_INTERVAL_MS = 1_000
 
 export interface OutageLogOptions {
   readonly log: Logger
-  readonly isUnavailable: (error: unknown) => boolean
   /** Rejects while the database is unavailable. */
   readonly probe: () => Promise<unknown>
 }
@@ -31,7 +31,7 @@ export class OutageLog {
 
   /** Call it with each error of a connection or a statement. Other errors have no effect. */
   note(error: unknown): void {
-    if (this.#startedAt !== undefined || this.#isClosed || !this.#options.isUnavailable(error)) return
+    if (this.#startedAt !== undefined || this.#isClosed || !isConnectionLost(error)) return
     this.#startedAt = performance.now()
     this.#options.log.warn({ err: error }, 'the connection to the backoffice database was lost; connecting again')
     this.#probeLater()
@@ -60,7 +60,7 @@ export class OutageLog {
 
   /** Also an error that was caused by one, and the rejection of a call that was not tried, which has no cause. */
   #isOutage(error: unknown): boolean {
-    if (this.#options.isUnavailable(error)) return true
+    if (isDatabaseUnavailable(error)) return true
     if (!(error instanceof Error)) return false
     return error.cause === undefined ? DependencyUnavailable.matches(error) : this.#isOutage(error.cause)
   }

@@ -1,4 +1,5 @@
 /** Detects a server that responds and cannot store data, such as a read-only or full database. */
+import { withoutDeadline } from '../base/deadline.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from './database.ts'
 
 /** Reasons by SQLSTATE, without details of the server. */
@@ -23,6 +24,7 @@ const PROBE = `do $probe$ begin
 /** The reason why the server could not store data; undefined for any other error. */
 export function writeFailure(error: unknown): string | undefined {
   if (error instanceof AggregateError) return error.errors.map(writeFailure).find((reason) => reason !== undefined)
+  if (error instanceof Error && error.message.startsWith('out of shared memory')) return undefined // too many locks of a statement
   return WRITE_FAILURES[sqlState(error) ?? '']
 }
 
@@ -30,6 +32,8 @@ export function writeFailure(error: unknown): string | undefined {
 export const isWriteOutage = (error: unknown): boolean =>
   isDatabaseUnavailable(error) || writeFailure(error) !== undefined
 
+/** More than the timeout of a check. A probe on a lost connection must not block the next ones. */
+const PROBE_TIMEOUT_MS = 3_000
 const running = new WeakMap<Database, Promise<unknown>>()
 
 /**
@@ -39,11 +43,11 @@ const running = new WeakMap<Database, Promise<unknown>>()
 export async function assertWritable(database: Database): Promise<void> {
   const probe =
     running.get(database) ??
-    database
-      .outside(() => database.sql(PROBE))
-      .finally(() => {
+    withoutDeadline(() => database.outside(() => database.sql({ text: PROBE, timeoutMs: PROBE_TIMEOUT_MS }))).finally(
+      () => {
         running.delete(database)
-      })
+      },
+    )
   running.set(database, probe)
   await probe
 }

@@ -4,13 +4,15 @@
 import { z } from 'zod'
 import type { Clock } from '../base/clock.ts'
 import type { Logger } from '../base/logger.ts'
-import { jobType } from '../jobs/jobs.ts'
+import { type Attempt, jobType } from '../jobs/jobs.ts'
 import { cachedGauges } from '../metrics/cached-gauges.ts'
 import type { Series } from '../metrics/metrics.ts'
 import type { Store } from '../store/store.ts'
 import { Doctor, SEVERITIES } from './doctor.ts'
 
 const KEY = 'doctor'
+/** An outage of seconds must not be an alert for an hour. */
+const INCOMPLETE = ['doctor.not-examined', 'doctor.timed-out']
 const KEPT_SECONDS = 7 * 86_400
 
 const Published = z.object({
@@ -40,8 +42,10 @@ export class Examinations {
     this.doctor = new Doctor(dependencies.log)
   }
 
-  async run(signal: AbortSignal): Promise<void> {
+  async run({ signal, isLast }: Pick<Attempt, 'signal' | 'isLast'>): Promise<void> {
     const { checks } = await this.doctor.examine({ signal })
+    const incomplete = checks.find(({ code }) => code !== undefined && INCOMPLETE.includes(code))
+    if (incomplete && !isLast) throw new Error(`the examination is incomplete: ${incomplete.message}`)
     const counts = SEVERITIES.map((severity) => [severity, checks.filter((one) => one.severity === severity).length])
     const { store, clock } = this.#dependencies
     const published = { examinedAt: clock.now(), findings: Object.fromEntries(counts) }

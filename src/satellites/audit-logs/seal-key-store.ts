@@ -7,6 +7,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { z } from 'zod'
+import { withoutDeadline } from '../../kernel/base/deadline.ts'
 import type { Database } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { sealsMac } from './chain.ts'
@@ -30,7 +31,7 @@ export class SealKeyStore {
 
   /** Generates the key if there is none. Throws if its application key is not configured, or if the stored key was altered. */
   key(): Promise<MacKey> {
-    this.#key ??= this.#made().catch((error) => {
+    this.#key ??= withoutDeadline(() => this.#made()).catch((error) => {
       this.#key = undefined
       throw error
     })

@@ -30,6 +30,7 @@ export const operations = [
   }),
   operation({
     name: 'billing.checkout',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/billing/checkout',
     summary: 'Begin a checkout at the provider',
@@ -43,6 +44,7 @@ export const operations = [
   }),
   operation({
     name: 'billing.portal',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/billing/portal',
     summary: "Open the provider's pages for invoices and payment methods",
@@ -55,6 +57,7 @@ export const operations = [
   }),
   operation({
     name: 'billing.cancel',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/billing/cancel',
     summary: "End a tenant's subscription, by default at the end of the paid period",

@@ -38,6 +38,7 @@ export const operations = [
   }),
   operation({
     name: 'impersonations.start',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/impersonations',
     summary: "Begin to act in the name of a tenant's user",
@@ -63,6 +64,7 @@ export const operations = [
   }),
   operation({
     name: 'impersonations.end',
+    changesOutside: true,
     method: 'DELETE',
     path: '/impersonations/{sessionId}',
     summary: 'End an impersonation',

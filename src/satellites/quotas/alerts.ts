@@ -9,6 +9,7 @@ import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
 import { OutageBackoff } from '../../kernel/base/backoff.ts'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
+import { withoutDeadline } from '../../kernel/base/deadline.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { SCHEMA } from '../../kernel/database/database.ts'
 import { isWriteOutage } from '../../kernel/database/write-failures.ts'
@@ -90,7 +91,7 @@ export class Alerts {
       return
     const context = currentContext()
     this.#waiting.set(key, () => enterContext(context, () => this.#report(alert)))
-    this.#reporting ??= this.#kernel.database.outside(() => this.#reportAll())
+    this.#reporting ??= withoutDeadline(() => this.#kernel.database.outside(() => this.#reportAll()))
   }
 
   async #reportAll(): Promise<void> {

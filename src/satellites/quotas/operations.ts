@@ -73,6 +73,7 @@ export const operations = [
   }),
   operation({
     name: 'quotas.setUsage',
+    changesOutside: true,
     method: 'PUT',
     path: '/tenants/{id}/quotas/usage',
     summary: 'Set a gauge, such as seats or gigabytes; it keeps its value until it is set again',
@@ -92,6 +93,7 @@ export const operations = [
   }),
   operation({
     name: 'quotas.reset',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/quotas/reset',
     summary: "Reset today's counter and the gauge of one quota, or of all",
@@ -115,6 +117,7 @@ export const operations = [
   }),
   operation({
     name: 'quotas.consumeAll',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/quotas/consume',
     summary: 'Count several quotas: all of them, or none',
@@ -137,6 +140,7 @@ export const operations = [
   }),
   operation({
     name: 'quotas.consume',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/quotas/{quota}/consume',
     summary: "Count an amount below the limit of the tenant's plan, otherwise 429",
@@ -152,6 +156,7 @@ export const operations = [
   }),
   operation({
     name: 'quotas.track',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/quotas/{quota}/track',
     summary: 'Count without a limit',

@@ -14,6 +14,7 @@ export const operations = [
   ...[TENANT, HOST].flatMap((side) => [...subscriptionsOf(side), ...deliveriesOf(side)]),
   operation({
     name: 'webhooks.dispatch',
+    changesOutside: true,
     method: 'POST',
     path: '/tenants/{id}/dispatch',
     summary: 'Dispatch an event of a tenant to all matching subscriptions',

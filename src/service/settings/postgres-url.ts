@@ -17,9 +17,7 @@ function tlsFaults(url: string): string[] {
   const query = URL.parse(url)?.searchParams ?? new URLSearchParams()
   const mode = query.get('sslmode')
   return [
-    ...(mode === null || SSL_MODES.includes(mode)
-      ? []
-      : [`sslmode "${mode}" not found; the modes are ${SSL_MODES.join(', ')}`]),
+    ...(mode === null || SSL_MODES.includes(mode) ? [] : [`sslmode "${mode}" must be one of ${SSL_MODES.join(', ')}`]),
     ...SSL_FILES.flatMap((name) => {
       const path = query.get(name)
       return path === null || isReadable(path) ? [] : [`${name}: file ${path} not found or not readable`]
