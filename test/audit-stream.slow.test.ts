@@ -148,10 +148,13 @@ describe('a subscription of the host to audit.entries', () => {
     receiver.respondWith(() => ({}))
     const { deliveryId } = await positionOf(webhookId)
     await tenancy.webhooks.replay(null, webhookId, deliveryId)
-    await stream()
-    const [rejected, again, ...rest] = batches()
-    expect(again).toEqual(rejected)
-    expect(rest.flatMap(({ entries: some }) => some).map(({ target }) => target)).toContain('later')
+    // A run that finds the retry before it is sent leaves the next batch to the next run.
+    await eventually(async () => {
+      await stream()
+      const [rejected, again, ...rest] = batches()
+      expect(again).toEqual(rejected)
+      expect(rest.flatMap(({ entries: some }) => some).map(({ target }) => target)).toContain('later')
+    })
   })
 
   test('receives the batch of a failed delivery in a new delivery, after its subscription is enabled again', async () => {
