@@ -25,6 +25,7 @@ import { findPostgresPrograms, type PostgresPrograms } from './postgres-programs
 import {
   commandOf,
   isPostmasterOf,
+  isRunningPostmaster,
   isTaken,
   postmasterArguments,
   readPidFile,
@@ -143,13 +144,7 @@ function embedded(
     port,
     pid,
     isAdopted,
-    isRunning() {
-      try {
-        return isPostmasterOf(directory, pid)
-      } catch {
-        return isTaken(pid) // the list of processes cannot be read at the moment
-      }
-    },
+    isRunning: () => isRunningPostmaster(directory, pid),
     stop: () => (stopped ??= stopPostmaster(directory, pid, log)),
   }
 }

@@ -52,6 +52,15 @@ export function isPostmasterOf(directory: string, pid: number): boolean {
   return commandOf(pid).includes(`postgres -D ${directory} -p `)
 }
 
+/** The same, also while the list of processes cannot be read. */
+export function isRunningPostmaster(directory: string, pid: number): boolean {
+  try {
+    return isPostmasterOf(directory, pid)
+  } catch {
+    return isTaken(pid)
+  }
+}
+
 /** Whether a process has this number, including one that has ended and was not reaped. */
 export function isTaken(pid: number): boolean {
   try {
