@@ -1,4 +1,4 @@
-/** Drill: the disks of a running service's databases are full. Each database has a file system of its own (tmpfs). */
+/** Drill: the disks of a running service's databases are full. Each database has a separate file system (tmpfs). */
 import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { eventually } from '../src/testing/base/tenancy.ts'
@@ -38,7 +38,7 @@ afterAll(async () => {
   for (const disk of disks) await disk.remove()
 })
 
-/** Creates a database on a disk of its own. */
+/** Creates a database on a separate disk. */
 async function createDatabase(name: string): Promise<SmallDisk> {
   const disk = await createSmallDisk()
   disks.push(disk)

@@ -34,7 +34,7 @@ export const newRecord = (method: string): RequestRecord => ({
 
 export const enterRecord = <T>(record: RequestRecord, work: () => T): T => records.run(record, work)
 
-/** Adds what is known now. No effect in the routes of a host. */
+/** Adds fields to the record. No effect in the routes of a host. */
 export function recordRequest(known: Partial<Omit<RequestRecord, 'method' | 'startedAt'>>): void {
   const record = records.getStore()
   if (record) Object.assign(record, known)

@@ -12,7 +12,7 @@ export const commands = [
   ...commandsOf(operations, 'tenant:flags:list'),
   command({
     name: 'tenant:flags:set',
-    summary: 'Create or change a flag; what is not given stays as it is',
+    summary: 'Create or change a flag; omitted options keep their values',
     arguments: [id, key],
     options: [
       { flags: '--enabled', summary: 'on, for all contexts or for the percentage' },
