@@ -1,5 +1,6 @@
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { createLogger } from '../base/logger.ts'
 import { Database } from './database.ts'
 import { type MigratedPart, migrate } from './migrations.ts'
@@ -60,6 +61,35 @@ test('only a new migration, or a new part, runs', async () => {
     'counted/0001_counters',
     'counted/0002_count',
   ])
+})
+
+test('a migration that waits for a lock blocks no reader, and runs when the lock is free', async () => {
+  await migrate(database, [notes])
+  const release = Promise.withResolvers<void>()
+  const holds = Promise.withResolvers<void>()
+  const holder = database.transaction(async () => {
+    await database.sql('select from multitenancy.notes') // such as a dump
+    holds.resolve()
+    await release.promise
+  })
+  await holds.promise
+  const more = part(
+    'notes',
+    ['0001_notes', 'create table notes (title text)'],
+    ['0002_body', 'alter table notes add body text'],
+  )
+  const migrating = migrate(database, [more])
+  await eventually(async () => {
+    const { rows } = await database.sql(
+      `select from pg_stat_activity where datname = current_database() and query = 'rollback'`,
+    )
+    expect(rows.length).toBeGreaterThan(0)
+  })
+  // Without the limit, this read would wait behind the migration until the holder ends.
+  expect((await database.sql('select from multitenancy.notes')).rows).toEqual([])
+  release.resolve()
+  await holder
+  expect(await migrating).toEqual(['notes/0002_body'])
 })
 
 test('a part that is not migrated keeps its tables', async () => {

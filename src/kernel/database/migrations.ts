@@ -4,7 +4,9 @@
  */
 import { createHash } from 'node:crypto'
 import type pg from 'pg'
-import { type Database, SCHEMA } from './database.ts'
+import { DependencyUnavailable } from '../base/errors.ts'
+import { type Database, SCHEMA, type Session } from './database.ts'
+import { LOCK_TIMEOUT_MS, retryOnLock } from './lock-retry.ts'
 
 export interface Migration {
   /** `0001_create_tenants`: runs in the order of its part's list. */
@@ -20,6 +22,9 @@ export interface MigratedPart {
 /** An arbitrary constant, the same in every database. */
 const LOCK_KEY = 7_367_228_001
 
+/** Attempts to lock the tables of a migration, two seconds apart. */
+const LOCK_ATTEMPTS = 30
+
 /** A migration of 0.1.0, which was never published. Its databases are rejected, because later versions start with other migrations. */
 const OF_VERSION_0_1 = 'kernel/0001_idempotency_keys'
 
@@ -33,20 +38,38 @@ export async function migrate(database: Database, parts: readonly MigratedPart[]
       part text not null, name text not null, checksum text not null,
       applied_at timestamptz(3) not null default now(), primary key (part, name))`)
     const pending = await pendingOf(parts, await applied(client))
-    for (const { part, name, up } of pending) {
-      await client.query('begin')
-      await client.query(`set local search_path = ${SCHEMA}, pg_temp`)
-      await client.query(`set local timezone = 'UTC'`)
-      await client.query(up)
-      await client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [
-        part,
-        name,
-        checksum(up),
-      ])
-      await client.query('commit')
+    for (const one of pending) {
+      const isApplied = await retryOnLock(() => apply(client, one), { maxAttempts: LOCK_ATTEMPTS })
+      if (!isApplied) {
+        throw DependencyUnavailable(
+          `The migration ${one.part}/${one.name} needs a table that another session keeps locked, such as a dump or a long transaction. ` +
+            'End that session (pg_locks), then start again.',
+        )
+      }
     }
     return pending.map(({ part, name }) => `${part}/${name}`)
   })
+}
+
+/** Waits briefly for a lock, because queries of other processes wait behind it. */
+async function apply(client: Session, { part, name, up }: Migration & { readonly part: string }): Promise<true> {
+  await client.query('begin')
+  try {
+    await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
+    await client.query(`set local search_path = ${SCHEMA}, pg_temp`)
+    await client.query(`set local timezone = 'UTC'`)
+    await client.query(up)
+    await client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [
+      part,
+      name,
+      checksum(up),
+    ])
+    await client.query('commit')
+    return true
+  } catch (error) {
+    await client.query('rollback').catch(() => undefined) // a lost connection has rolled back; its error is thrown
+    throw error
+  }
 }
 
 async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<string, string>) {
