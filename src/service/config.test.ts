@@ -153,7 +153,10 @@ test('takes the egress proxy from the file or the environment, and reports an in
   const content = { egress: { proxy: 'http://us:one@proxy.example:3128' } }
   expect(await load(content)).toMatchObject(content)
   const proxy = 'https://us:two@proxy.example'
-  expect(await load(content, { TENANTRY_EGRESS_PROXY: proxy })).toMatchObject({ egress: { proxy } })
+  expect(await load({}, { TENANTRY_EGRESS_PROXY: proxy })).toMatchObject({ egress: { proxy } })
+  expect(await faultsOf(load(content, { TENANTRY_EGRESS_PROXY: proxy }))).toEqual([
+    '<file>: egress.proxy and TENANTRY_EGRESS_PROXY have different values: remove one of them',
+  ])
   expect((await load({}, { HTTPS_PROXY: proxy, ALL_PROXY: proxy })).egress.proxy).toBeUndefined()
   const wrong = 'socks5://us:secret@proxy.example'
   expect(await faultsOf(load({ egress: { proxy: wrong } }, { TENANTRY_EGRESS_PROXY: wrong }))).toEqual([

@@ -48,7 +48,7 @@ import { settingsOf } from './settings.ts'
 import { VERSION } from './version.ts'
 
 export type { Wired } from './composition.ts'
-export type { BackupsConfig, Role, TenancyConfig } from './config.ts'
+export type { Role, TenancyConfig } from './config.ts'
 
 export interface Core extends Scope {
   readonly kernel: Kernel
