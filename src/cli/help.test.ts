@@ -84,7 +84,8 @@ describe('help', () => {
       Options of every command:
         --json                print the result as one JSON value
         --yes                 confirm destructive commands without a prompt
-        --config <file>       read this configuration file
+        --app <file>          use the definition or configuration in this file
+        --config <file>       the same
         --profile <name>      run on the remote service of this profile
         -h, --help            print help
       "
@@ -109,7 +110,8 @@ describe('help', () => {
       Options of every command:
         --json                    print the result as one JSON value
         --yes                     confirm destructive commands without a prompt
-        --config <file>           read this configuration file
+        --app <file>              use the definition or configuration in this file
+        --config <file>           the same
         --profile <name>          run on the remote service of this profile
         -h, --help                print help
       "

@@ -2,25 +2,42 @@
 import type { Command } from '../kernel/api/commands.ts'
 import type { ProjectedCommand } from '../kernel/api/projection.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'
+import { appPath, readApp } from '../service/app-file.ts'
 import { satellites } from '../service/main.ts'
+import type { Satellite } from '../tenancy/satellite.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
 import { runRemotely } from './remote/caller.ts'
 
+type Declared = Pick<Satellite, 'name' | 'commands'>
+
 /** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
-  ...[{ name: 'tenants', commands: tenantCommands }, ...satellites]
+  ...groupsOf([{ name: 'tenants', commands: tenantCommands }, ...satellites]),
+]
+
+export const allCommands = (all = groups): OwnCommand[] => all.flatMap(({ commands }) => commands)
+
+/** The groups, and those of the host's own satellites in the file of the installation. Starts nothing. */
+export async function groupsWith(app: string | undefined, env: NodeJS.ProcessEnv) {
+  const path = appPath(process.cwd(), app, env)
+  const { content, fault } = path === undefined ? { content: {} } : await readApp(path)
+  const { satellites: given } = (content ?? {}) as { satellites?: unknown }
+  const own = (Array.isArray(given) ? given : []).filter(({ name }) => !satellites.some((one) => one.name === name))
+  return { groups: [...groups, ...groupsOf(own)], fault: fault && `${path}: ${fault}` }
+}
+
+function groupsOf(declared: readonly Declared[]): CommandGroup<OwnCommand>[] {
+  return declared
     .filter(({ commands = [] }) => commands.length > 0)
     .map(({ name, commands = [] }) => ({
       heading: headingOf(name),
       commands: commands.map((command) => inTenancy(name, command)),
-    })),
-]
-
-export const allCommands = (): OwnCommand[] => groups.flatMap(({ commands }) => commands)
+    }))
+}
 
 function inTenancy(part: string, command: Command): OwnCommand {
   return {
