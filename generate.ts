@@ -17,6 +17,7 @@ import type { AnyOperation } from './src/kernel/api/operation.ts'
 import type { ErrorType } from './src/kernel/base/errors.ts'
 import * as kernelErrors from './src/kernel/base/errors.ts'
 import * as doctorErrors from './src/kernel/doctor/doctor.ts'
+import * as settingsErrors from './src/kernel/processes/settings.ts'
 import { type Catalogue, catalogueOf, openApiOf } from './src/service/catalogue.ts'
 import { satellites } from './src/service/main.ts'
 import { Environment } from './src/service/settings/environment.ts'
@@ -130,7 +131,7 @@ function errorsPage({ operations, errors }: Catalogue): string {
   // Commands and HTTP both use E_INTERNAL, so it is listed with the errors of the service.
   const [internal, own] = [
     [commandErrors.Failed],
-    errorsOf(commandErrors, profileErrors, doctorErrors).filter((one) => one !== commandErrors.Failed),
+    errorsOf(commandErrors, profileErrors, doctorErrors, settingsErrors).filter((one) => one !== commandErrors.Failed),
   ]
   const byCode = new Map([...declared, ...internal].map((error) => [error.code, error]))
   const rows = [...byCode.values()]

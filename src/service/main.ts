@@ -53,6 +53,12 @@ export interface OpenOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+interface Purpose {
+  readonly role: Role
+  readonly exclusive?: boolean
+  readonly needsSameSettings?: boolean | undefined
+}
+
 export interface Service {
   readonly url: string
   readonly http: Http
@@ -127,7 +133,7 @@ const beside = (http: Mountable, first: Mountable): Mountable => ({
  */
 export async function openTenancy(
   config: ServiceConfig,
-  { role, exclusive = false, logger, signal }: OpenOptions & { role: Role; exclusive?: boolean },
+  { role, exclusive = false, logger, signal, needsSameSettings }: OpenOptions & Purpose,
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
@@ -141,7 +147,14 @@ export async function openTenancy(
     import('./tenancy-config.ts'),
   ])
   try {
-    const composed = await tenancyConfigOf(config, { url: database.url, appKey, satellites: on, role, logger: log })
+    const composed = await tenancyConfigOf(config, {
+      url: database.url,
+      appKey,
+      satellites: on,
+      role,
+      logger: log,
+      needsSameSettings,
+    })
     const tenancy = await createTenancy(composed).catch((error) => {
       if (error instanceof WrongApplicationKey) throw wrongAppKey(config)
       if (error instanceof SharedSessions) throw new ConfigurationError([`DATABASE_URL: ${error.message}`])

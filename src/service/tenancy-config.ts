@@ -14,6 +14,7 @@ interface Given {
   readonly satellites: readonly Satellite[]
   readonly role: Role
   readonly logger: Logger | undefined
+  readonly needsSameSettings?: boolean | undefined
 }
 
 export async function tenancyConfigOf(config: ServiceConfig, { url, ...given }: Given): Promise<TenancyConfig> {

@@ -51,6 +51,8 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   /** Allowed destinations of Tenantry's own requests. */
   readonly egress?: EgressSettings
   readonly role?: Role
+  /** Whether any difference to the settings of a running process prevents the start; default: only conflicts. */
+  readonly needsSameSettings?: boolean | undefined
   readonly health?: { readonly critical?: readonly string[] }
   readonly metrics?: { readonly maxTenantSeries?: number }
   readonly logger?: Logger

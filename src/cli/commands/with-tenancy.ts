@@ -9,14 +9,22 @@ import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
 
+interface Needs {
+  readonly needsWorker?: boolean | undefined
+  readonly needsSameSettings?: boolean | undefined
+}
+
 /** Time limits after an interruption: for the running step to end, and then for the tenancy to stop. */
 const GRACE_MS = 1_000
 const STOP_INTERRUPTED_MS = 2_000
 
-/** @param needsWorker whether to run jobs during the command. */
+/**
+ * @param needsWorker whether to run jobs during the command
+ * @param needsSameSettings whether a difference to a running process prevents the command
+ */
 export async function withTenancy<T>(
   { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
-  { needsWorker = false }: { needsWorker?: boolean | undefined },
+  { needsWorker = false, needsSameSettings }: Needs,
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
   const [{ enterContext }, { jsonLogger }] = await Promise.all([
@@ -28,7 +36,7 @@ export async function withTenancy<T>(
   const level = context.env.LOG_LEVEL ? config.logLevel : 'warn'
   const logger = jsonLogger(level, context)
   const role = needsWorker ? 'command' : 'api'
-  const opened = await openTenancy(config, { role, signal, logger })
+  const opened = await openTenancy(config, { role, signal, logger, needsSameSettings })
   try {
     signal.throwIfAborted()
     const requestContext = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }
