@@ -106,7 +106,7 @@ function formErrors(
   ]
 }
 
-const isList = <T>(value: T): value is Extract<T, readonly unknown[]> => Array.isArray(value)
+export const isList = <T>(value: T): value is Extract<T, readonly unknown[]> => Array.isArray(value)
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
 

@@ -68,6 +68,12 @@ test('rejects an unknown mode of TLS and a missing file in the URL of a server',
   await expect(load({}, { DATABASE_URL: url('sslmode=verify-full') })).resolves.toBeDefined()
 })
 
+test('rejects a file whose content is no object', async () => {
+  for (const content of ['null', '[]', '7']) {
+    expect(await faultsOf(load(content))).toEqual([expect.stringMatching(/^<file>: \(whole\): .*expected object/)])
+  }
+})
+
 test('reports an unreadable file as one error, together with the others', async () => {
   expect(await faultsOf(load('{ nonsense', { PORT: '70000', NODE_ENV: 'production' }))).toEqual([
     'PORT: must be a port from 0 to 65535',

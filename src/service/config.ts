@@ -12,6 +12,7 @@ import { rejectedInProduction } from '../kernel/egress/production.ts'
 import { appFaults, appPath, readApp, type Source } from './app-file.ts'
 import {
   errorsBetween,
+  isList,
   type KnownSatellite,
   missingInLibrary,
   missingInProduction,
@@ -34,6 +35,9 @@ export const defineConfig = (config: ConfigFile): ConfigFile => config
 
 /** Defaults of a file that is not a definition. */
 const SERVICE_DEFAULTS: ConfigFile = { satellites: {}, backups: {}, plans: EXAMPLE_PLANS }
+
+/** Variables with which a library host may configure itself, in its own form. */
+const OF_THE_HOST = ['PORT', 'HOST', 'LOG_LEVEL']
 
 type FromEnvironment = 'prefix' | 'adminTokens' | 'health' | 'appKey' | 'oldAppKeys' | 'role' | 'service'
 
@@ -101,7 +105,8 @@ export async function resolveConfig(
   { content: given, path, base, isDefinition, fault }: Source,
   { env: variables, directory, satellites, isLibrary = false }: Options,
 ): Promise<ServiceConfig> {
-  const env = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== ''))
+  const isUsed = (name: string) => !isLibrary || !OF_THE_HOST.includes(name)
+  const env = Object.fromEntries(Object.entries(variables).filter(([name, value]) => value !== '' && isUsed(name)))
   const isProduction = env.NODE_ENV === 'production'
   const environment = Environment.safeParse(env)
   const content = isObject(given) && !isDefinition ? { ...SERVICE_DEFAULTS, ...given } : given
@@ -194,15 +199,16 @@ async function valuesOfBoth(valid: Partial<Parsed>, variables: Variables) {
 
 /** A list of satellites has its own billing. */
 const billingErrorsOf = ({ billing, satellites = {}, plans }: Partial<Parsed>, env: Variables): string[] =>
-  billing && 'length' in satellites === false && (satellites as Record<string, boolean>).billing !== false
+  billing && !isList(satellites) && satellites.billing !== false
     ? billingErrors(billing, env, plans && Object.keys(plans.definitions))
     : []
 
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 /** The keys of `service` in the content, at their usual place. */
 function withServiceKeys<Keys extends Partial<Parsed>>(valid: Keys, content: unknown): Keys {
-  const { service } = content as { service?: unknown }
+  const service = isObject(content) && 'service' in content ? content.service : undefined
   if (!isObject(service) || !valid.service) return valid
   const named = Object.keys(service).map((key) => [key, valid.service?.[key as keyof typeof valid.service]])
   return { ...valid, ...Object.fromEntries(named) }

@@ -17,7 +17,7 @@ import { underMigrationLock } from '../database/migrations.ts'
 import {
   type Difference,
   differencesBetween,
-  differenceText,
+  differenceTexts,
   type ProcessSettings,
   SettingsConflict,
 } from './settings.ts'
@@ -175,14 +175,15 @@ export class Processes {
       client,
       `delete from multitenancy.processes where heartbeat_at < now() - interval '${KEPT_HOURS} hours'`,
     )
-    await this.#beat(client)
+    await this.#insert(client)
   }
 
   /** A later start compares with this process, and a restored session with none: `doctor` reports the rest. */
   async #compare(client: Session): Promise<void> {
-    const { rows: tables } = await client.query(`select to_regclass('multitenancy.processes') is not null as exists`)
+    const { rows: tables } = await query(client, `select to_regclass('multitenancy.processes') is not null as exists`)
     if (!tables[0].exists) return
-    const { rows } = await client.query(
+    const { rows } = await query(
+      client,
       `select name, role, version, settings from multitenancy.processes where ${IS_LIVE}`,
     )
     const { settings, needsSameSettings = false } = this.#description
@@ -194,7 +195,7 @@ export class Processes {
       if (conflicts.length > 0) throw SettingsConflict(conflictText(who, conflicts, needsSameSettings))
       const { name: process, role, version } = other
       this.#log.warn(
-        { process, role, version, differences: differences.map(differenceText) },
+        { process, role, version, differences: differenceTexts(differences) },
         'a running process has other settings; this is valid only during a deployment',
       )
     }
@@ -217,10 +218,16 @@ export class Processes {
   }
 
   async #beat(client: Session): Promise<void> {
+    const { rowCount } = await query(client, 'update multitenancy.processes set heartbeat_at = now() where id = $1', [
+      this.id,
+    ])
+    if (rowCount === 0) await this.#insert(client)
+  }
+
+  async #insert(client: Session): Promise<void> {
     await query(
       client,
-      `insert into multitenancy.processes (id, name, role, version, settings) values ($1, $2, $3, $4, $5)
-       on conflict (id) do update set heartbeat_at = now()`,
+      'insert into multitenancy.processes (id, name, role, version, settings) values ($1, $2, $3, $4, $5)',
       this.#row,
     )
   }
@@ -229,14 +236,14 @@ export class Processes {
 const conflictText = (who: string, conflicts: readonly Difference[], isCommand: boolean): string =>
   [
     `The settings of this process and those of the running ${who} differ:`,
-    ...conflicts.map((one) => `  ${differenceText(one)}`),
+    ...differenceTexts(conflicts).map((text) => `  ${text}`),
     isCommand
       ? 'Name the definition of that process with --app, or run the command again with --allow-different-settings.'
       : 'Use the same settings, or stop that process.',
   ].join('\n')
 
-async function query(client: Session, text: string, values: readonly string[] = []): Promise<void> {
+function query(client: Session, text: string, values: readonly string[] = []) {
   // The types of `pg` lack the timeout of a query.
   const limited = { text, values: [...values], query_timeout: TIMEOUT_MS }
-  await client.query(limited)
+  return client.query(limited)
 }

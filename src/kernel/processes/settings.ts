@@ -53,10 +53,15 @@ export const settingText = (value: unknown): string =>
   )
 
 const SHOWN = 120
+const MAX_LISTED = 20
 
-/** `store: redis a:6379/0 here, postgres there` */
-export const differenceText = ({ setting, here, there }: Difference): string =>
-  `${setting}: ${shortened(here)} here, ${shortened(there)} there`
+/** `store: redis a:6379/0 here, postgres there`; the first ones, and the number of the others. */
+export const differenceTexts = (all: readonly Difference[]): string[] => [
+  ...all
+    .slice(0, MAX_LISTED)
+    .map(({ setting, here, there }) => `${setting}: ${shortened(here)} here, ${shortened(there)} there`),
+  ...(all.length > MAX_LISTED ? [`${all.length - MAX_LISTED} more`] : []),
+]
 
 const shortened = (value: string | null): string =>
   value === null ? 'absent' : value.length > SHOWN ? `${value.slice(0, SHOWN)}…` : value
