@@ -2,13 +2,16 @@
 import type { Session } from '../../kernel/database/database.ts'
 import { SettingsConflict } from '../../kernel/processes/settings.ts'
 
+/** Their storage ends with the process that has it, so no other process could serve these tenants. */
+const IN_MEMORY = ['sqlite-memory']
+
 /** @throws `E_SETTINGS_CONFLICT` */
 export async function assertDriversOfTenants(client: Session, names: readonly string[]): Promise<void> {
   const { rows: tables } = await client.query(`select to_regclass('multitenancy.tenants') is not null as exists`)
   if (!tables[0].exists) return
   const { rows } = await client.query(
     'select id, isolation from multitenancy.tenants where purged_at is null and isolation <> all($1::text[]) limit 1',
-    [names],
+    [[...names, ...IN_MEMORY]],
   )
   const [tenant] = rows as { id: string; isolation: string }[]
   if (!tenant) return
