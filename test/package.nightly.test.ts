@@ -109,7 +109,7 @@ async function unit(): Promise<Command> {
 
 /** The base sets no command, so the container runs that of the image. */
 async function container(): Promise<Command> {
-  const [image, deployment] = await Promise.all(['Dockerfile', 'kubernetes/api.yaml'].map(read))
+  const [image, deployment] = await Promise.all([read('Dockerfile'), read('kubernetes/api.yaml')])
   expect(deployment).not.toMatch(/^\s+(command|args): (?!\[sleep)/m)
   const listOf = (name: string) => JSON.parse(new RegExp(`^${name} (\\[.*\\])$`, 'm').exec(image)?.[1] ?? '[]')
   const [, ofImage = ''] = /^ENV (.*)$/m.exec(image) ?? []

@@ -6,7 +6,7 @@ import type { Webhooks } from './webhooks.ts'
 
 /** Attempts to lock the tables. */
 const MAX_ATTEMPTS = 3
-/** Streams are sent every minute. */
+/** Records of streams are sent every minute. As the alert TenantryStreamBehind. */
 const LATE_SECONDS = 900
 
 export const diagnoses: readonly Diagnosis<Webhooks>[] = [
