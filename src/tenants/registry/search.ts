@@ -1,13 +1,14 @@
 /**
  * Selects tenants by status and by a term in their ids, names and domains.
  *
- * The generated column `tenants.search` has all of them in lower case. Its trigram index requires the extension `pg_trgm`; without it
- * a search reads all tenants.
+ * The function `search_text` returns all of them in lower case. Its trigram index requires the extension `pg_trgm`; without it a search
+ * reads all tenants.
  */
 import { type SelectQueryBuilder, sql } from 'kysely'
 import type { Database } from '../../kernel/database/database.ts'
+import { lockMigrations, runOnline } from '../../kernel/database/migrations.ts'
 import type { Status } from '../tenant/lifecycle.ts'
-import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import { SEARCH_INDEX, type TenantRow, type TenantTables } from '../tenant/tables.ts'
 
 /** Length of a trigram: a shorter term has none, except at the beginning of a value. */
 const SHORTEST_PART = 3
@@ -26,7 +27,7 @@ export function tenantsMatching(
   let query = database.query<TenantTables>().selectFrom('tenants').selectAll().where('purgedAt', 'is', null)
   if (status) query = query.where('status', '=', status)
   else if (!includeDeleted) query = query.where('status', '!=', 'deleted')
-  return q ? query.where(sql<boolean>`search like lower(${patternOf(q)})`) : query
+  return q ? query.where(sql<boolean>`multitenancy.search_text(id, name, domains) like lower(${patternOf(q)})`) : query
 }
 
 function patternOf(term: string): string {
@@ -38,7 +39,7 @@ export type SearchIndex = 'present' | 'missing' | 'without-extension'
 
 export async function searchIndex(database: Database): Promise<SearchIndex> {
   const { rows } = await database.sql(
-    `select to_regclass('multitenancy.tenants_search') is not null as "isPresent",
+    `select exists (select from pg_index where indexrelid = to_regclass('multitenancy.tenants_search') and indisvalid) as "isPresent",
        exists (select from pg_extension where extname = 'pg_trgm') as "hasExtension"`,
   )
   const [{ isPresent, hasExtension }] = rows as [{ isPresent: boolean; hasExtension: boolean }]
@@ -46,7 +47,10 @@ export async function searchIndex(database: Database): Promise<SearchIndex> {
   return hasExtension ? 'missing' : 'without-extension'
 }
 
-/** Creates the extension and the index, if they do not exist and the role of the database may. */
+/** Creates the index, unless it exists or lacks its extension. Tenants may change meanwhile. */
 export async function createSearchIndex(database: Database): Promise<void> {
-  await database.sql('select multitenancy.index_search()')
+  await database.session(async (client) => {
+    await lockMigrations(client)
+    if ((await searchIndex(database)) === 'missing') await runOnline(client, SEARCH_INDEX)
+  })
 }
