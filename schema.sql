@@ -33,7 +33,7 @@ create table processes (
   started_at timestamptz(3) not null default now(),
   heartbeat_at timestamptz(3) not null default now()
 );
-alter table idempotency_keys add process_id uuid;
+alter table idempotency_keys add process_id uuid, add process_lease uuid;
 
 -- store/0001_store
 create table store (

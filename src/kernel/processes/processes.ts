@@ -27,7 +27,7 @@ export const PROCESSES = `
         started_at timestamptz(3) not null default now(),
         heartbeat_at timestamptz(3) not null default now()
       );
-      alter table idempotency_keys add process_id uuid;
+      alter table idempotency_keys add process_id uuid, add process_lease uuid;
     `
 
 const lockKey = (id: string): string => `hashtextextended('tenantry process ' || ${id}, 0)`
