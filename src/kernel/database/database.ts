@@ -80,7 +80,10 @@ export class Database {
       types: { getTypeParser: typeParser },
     })
     // A lost connection fails its next statement. Without a listener, its 'error' event would end the process.
-    this.#pool.on('connect', (client) => client.on('error', (error) => this.#outage.note(error)))
+    this.#pool.on('connect', (client) => {
+      this.#outage.connected()
+      client.on('error', (error) => this.#outage.note(error))
+    })
     this.#pool.on('error', (error) => this.#outage.note(error))
     this.#root = new Kysely<any>({
       dialect: new PostgresDialect({

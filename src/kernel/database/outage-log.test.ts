@@ -19,6 +19,7 @@ beforeEach(() => {
       if (!isAvailable) throw refused
     },
   })
+  outage.connected()
 })
 afterEach(() => {
   outage.close()

@@ -2,6 +2,8 @@
  * Logs an outage of the backoffice database with one line at its start and one at its end. During it, lines about further errors of
  * its connections have the level debug. Errors of other dependencies keep their level.
  *
+ * An error before the first connection is no outage: it rejects the start.
+ *
  *   available ──connection lost, or statement failed──► unavailable ──probe succeeds──► available
  */
 import { type Logger, withoutKnownErrors } from '../base/logger.ts'
@@ -21,6 +23,7 @@ export class OutageLog {
   readonly #options: OutageLogOptions
   /** Property of marked errors. The job queue reports copies of errors, which keep it. */
   readonly #mark = Symbol('error of the backoffice database')
+  #hasConnected = false
   #startedAt: number | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -28,6 +31,11 @@ export class OutageLog {
   constructor(options: OutageLogOptions) {
     this.#options = options
     this.log = withoutKnownErrors(options.log, (error) => this.#startedAt !== undefined && this.#isOutage(error))
+  }
+
+  /** Call it with each new connection. */
+  connected(): void {
+    this.#hasConnected = true
   }
 
   /** Marks an error of a connection of the backoffice, which alone does not start an outage. */
@@ -38,7 +46,7 @@ export class OutageLog {
   /** Call it with each error of a connection or a statement. Other errors have no effect. */
   note(error: unknown): void {
     this.mark(error)
-    if (this.#startedAt !== undefined || this.#isClosed || !isConnectionLost(error)) return
+    if (!this.#hasConnected || this.#startedAt !== undefined || this.#isClosed || !isConnectionLost(error)) return
     this.#startedAt = performance.now()
     this.#options.log.warn({ err: error }, 'the connection to the backoffice database was lost; connecting again')
     this.#probeLater()

@@ -102,6 +102,7 @@ export class Processes {
         })
       } catch (error) {
         if (!isStarted) throw error
+        if (signal.aborted) break
         if (!isLost) this.#log.warn({ err: error }, 'the session that records this process was lost; connecting again')
         isLost = true
         await sleep(this.#options.retryMs, undefined, { signal, ref: false }).catch(() => undefined)
