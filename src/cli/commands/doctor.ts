@@ -66,7 +66,5 @@ const row = ({ severity, code, message, remedy, fixable }: ReportedFinding, isDr
   remedy,
 })
 
-function counted({ checks }: DoctorReport): string {
-  const count = (severity: string) => checks.filter((finding) => finding.severity === severity).length
-  return `The doctor found problems (errors: ${count('error')}, warnings: ${count('warn')}). Apply the remedies in its report.`
-}
+const counted = ({ counts: { error, warn } }: DoctorReport): string =>
+  `The doctor found problems (errors: ${error}, warnings: ${warn}). Apply the remedies in its report.`
