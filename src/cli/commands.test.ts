@@ -172,6 +172,11 @@ describe.concurrent('a rejected command', () => {
     [3, ['tenant:migrate:rollback', 'initech', '--yes'], /initech/],
     [2, ['tenant:exec', 'globex'], /--sql or --file/],
     [3, ['tenant:exec', 'initech', '--sql', 'select 1'], /initech/],
+    [
+      7,
+      ['tenant:exec', 'globex', '--sql', "do $$ begin raise sqlstate '53100'; end $$"],
+      /cannot store data: disk is full/,
+    ],
     [2, ['tenant:exec', 'globex', '--sql', 'selec'], /character 1: syntax error at or near "selec"/],
     [
       2,

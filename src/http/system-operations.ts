@@ -62,7 +62,7 @@ export const systemOperations = [
     description:
       'Returns 503 while there is a finding of severity `error`. The isolation proof takes longer and is a command: `tenantry doctor --prove`.',
     reply: Doctor,
-    extraSeconds: 30, // each diagnosis has a time limit
+    extraSeconds: 120, // each diagnosis has a time limit, and a few run concurrently
     alsoStatus: [503],
     handle: async ({ doctor }: Core, { signal }) => {
       const { status, checks } = await doctor.examine({ signal })

@@ -12,10 +12,11 @@ export async function doctor(input: OwnInput): Promise<void> {
   if (options.dryRun && !options.fix) throw invalid([{ path: 'dry-run', message: 'requires --fix' }])
   const report = await withTenancy(input, {}, (tenancy) => (options.fix ? fix : examine)(tenancy, input))
   const rows = [...report.fixes.map(fixRow), ...report.checks.map((finding) => row(finding, options.dryRun))]
-  const value = options.fix ? report : { status: report.status, checks: report.checks }
+  const { status, checks, fixes } = report
+  const value = options.fix ? { status, checks, fixes } : { status, checks }
   if (rows.length === 0) terminal.print('no findings\n', value)
   else terminal.table(rows, value)
-  if (report.status !== 'ok') throw FindingsStand(counted(report))
+  if (status !== 'ok') throw FindingsStand(counted(report))
 }
 
 async function examine({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
@@ -66,7 +67,5 @@ const row = ({ severity, code, message, remedy, fixable }: ReportedFinding, isDr
   remedy,
 })
 
-function counted({ checks }: DoctorReport): string {
-  const count = (severity: string) => checks.filter((finding) => finding.severity === severity).length
-  return `The doctor found problems (errors: ${count('error')}, warnings: ${count('warn')}). Apply the remedies in its report.`
-}
+const counted = ({ counts: { error, warn } }: DoctorReport): string =>
+  `The doctor found problems (errors: ${error}, warnings: ${warn}). Apply the remedies in its report.`

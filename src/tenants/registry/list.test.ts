@@ -107,7 +107,7 @@ describe('a search', () => {
     expect(await idsOf({ q: 'kundenübersicht' })).toEqual([])
   })
 
-  test('finds signs, at the beginning only by fewer than three of them', async () => {
+  test('finds signs, at the beginning of a value by fewer than three of them', async () => {
     await create('one', { name: '*star, off ... now' })
     await create('two', { name: 'a %%% b' })
     expect(await idsOf({ q: '*' })).toEqual(['one'])

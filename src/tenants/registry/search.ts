@@ -1,23 +1,20 @@
 /**
  * Selects tenants by status and by a term in their ids, names and domains.
  *
- * The generated column `tenants.search` has all of them in lower case, `tenants.starts` the first one and two characters of each. Their
- * trigram indexes require the extension `pg_trgm`; without it a search reads all tenants. Signs have no trigrams: tenants with three of
- * them in a row, or one at the beginning of a value, have a separate index.
+ * `search_text` returns all of them in lower case, `search_starts` the first one and two characters of each. Their trigram indexes
+ * require the extension `pg_trgm`; without it a search reads all tenants.
  */
 import { type Expression, type SelectQueryBuilder, type SqlBool, sql } from 'kysely'
 import type { Database } from '../../kernel/database/database.ts'
+import { lockMigrations, runOnline } from '../../kernel/database/migrations.ts'
 import type { Status } from '../tenant/lifecycle.ts'
-import type { TenantRow, TenantTables } from '../tenant/tables.ts'
+import { SEARCH_INDEXES, type TenantRow, type TenantTables } from '../tenant/tables.ts'
 
 /** Length of a trigram: a shorter term has none, except at the beginning of a value. */
 const SHORTEST_PART = 3
 
-/** Signs in ASCII, which are the same in upper and lower case: three in a row, or the beginning of a short term. */
-const SIGNS = /[ -/:-@[-`{-~]{3}/
-const SIGN_FIRST = /^[ -/:-@[-`{-~]/
-/** The predicate of the index `tenants_signs`. */
-const HAS_SIGNS = sql<boolean>`search ~ '\\n[^a-z0-9]|[^a-z0-9\\n]{3}'`
+const TEXT = sql<string>`multitenancy.search_text(id, name, domains)`
+const STARTS = sql<string>`multitenancy.search_starts(id, name, domains)`
 /** Every second or third trigram of a long word: each further one costs time, and selects few. */
 const LONG_WORDS = /([\p{L}\p{N}]{3})(?=[\p{L}\p{N}]{2})/gu
 
@@ -40,22 +37,19 @@ export function tenantsMatching(
 
 function matches(term: string): Expression<SqlBool> {
   const literal = term.replace(/[\\%_]/g, '\\$&')
-  if ([...term].length < SHORTEST_PART) {
-    const starts = sql<boolean>`starts like lower(${`%\n${literal}\n%`})`
-    return SIGN_FIRST.test(term) ? sql`${starts} and ${HAS_SIGNS}` : starts
-  }
+  if ([...term].length < SHORTEST_PART) return sql`${STARTS} like lower(${`%\n${literal}\n%`})`
   const pattern = literal.replace(LONG_WORDS, '$1%')
-  const parts = sql<boolean>`search like lower(${`%${pattern}%`})`
+  const parts = sql<boolean>`${TEXT} like lower(${`%${pattern}%`})`
   // The index has no use for strpos.
-  const whole = pattern === literal ? parts : sql<boolean>`${parts} and strpos(search, lower(${term})) > 0`
-  return SIGNS.test(term) ? sql`${whole} and ${HAS_SIGNS}` : whole
+  return pattern === literal ? parts : sql`${parts} and strpos(${TEXT}, lower(${term})) > 0`
 }
 
 export type SearchIndex = 'present' | 'missing' | 'without-extension'
 
 export async function searchIndex(database: Database): Promise<SearchIndex> {
   const { rows } = await database.sql(
-    `select to_regclass('multitenancy.tenants_search') is not null and to_regclass('multitenancy.tenants_starts') is not null as "isPresent",
+    `select (select count(*) = 2 from pg_index
+         where indexrelid in (to_regclass('multitenancy.tenants_search'), to_regclass('multitenancy.tenants_starts')) and indisvalid) as "isPresent",
        exists (select from pg_extension where extname = 'pg_trgm') as "hasExtension"`,
   )
   const [{ isPresent, hasExtension }] = rows as [{ isPresent: boolean; hasExtension: boolean }]
@@ -63,7 +57,10 @@ export async function searchIndex(database: Database): Promise<SearchIndex> {
   return hasExtension ? 'missing' : 'without-extension'
 }
 
-/** Creates the extension and the indexes, if they do not exist and the role of the database may. */
+/** Creates the indexes, unless they exist or lack their extension. Tenants may change meanwhile. */
 export async function createSearchIndex(database: Database): Promise<void> {
-  await database.sql('select multitenancy.index_search()')
+  await database.session(async (client) => {
+    await lockMigrations(client)
+    if ((await searchIndex(database)) === 'missing') await runOnline(client, SEARCH_INDEXES)
+  })
 }
