@@ -3,10 +3,11 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineError } from '../base/errors.ts'
 import { part } from '../part.ts'
+import type { Caller } from './caller.ts'
 import type { CommandInput, Terminal } from './commands.ts'
 import { type AnyOperation, type CallInput, type CommandForm, JobFailure, Reply, StreamReply } from './operation.ts'
 import { Page, pageOf } from './page.ts'
-import { type Caller, commandsOf } from './projection.ts'
+import { commandsOf } from './projection.ts'
 
 const NotReady = defineError('E_NOT_READY', 409, 'Not ready')
 

@@ -63,11 +63,11 @@ export class FlagRecords {
 
   async set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
     const settings = settingsOf(request)
-    return this.#write(tenantId, parsed(FlagKey, key, 'key'), () => settings)
+    return this.#write('featureFlags.set', tenantId, parsed(FlagKey, key, 'key'), () => settings)
   }
 
   async edit(tenantId: string, key: string, edits: Partial<FlagSettings>): Promise<FlagWritten> {
-    return this.#write(tenantId, parsed(FlagKey, key, 'key'), (before) =>
+    return this.#write('featureFlags.edit', tenantId, parsed(FlagKey, key, 'key'), (before) =>
       settingsOf({ enabled: false, ...(before && settingsIn(before)), ...edits }),
     )
   }
@@ -101,6 +101,7 @@ export class FlagRecords {
   }
 
   async #write(
+    action: string,
     tenantId: string,
     key: string,
     next: (before: FlagRow | undefined) => FlagSettings,
@@ -118,7 +119,7 @@ export class FlagRecords {
         updatedAt: now,
       }
       await this.#put(row)
-      await this.#say('featureFlags.set', row, before ? settingsIn(before) : null, settings)
+      await this.#say(action, row, before ? settingsIn(before) : null, settings)
       return { flag: toFlag(row), isCreated: before === undefined }
     })
   }

@@ -32,6 +32,7 @@ export const QuotaSnapshot = z
   .meta({ id: 'QuotaSnapshot' })
 
 const ofTenant = { id: 'id of the tenant' }
+const ofQuota = { ...ofTenant, quota: {} }
 const rowsOf = ({ limits, usage }: z.output<typeof QuotaSnapshot>) =>
   Object.entries(usage).map(([quota, used]) => {
     const limit = limits[quota]
@@ -152,6 +153,11 @@ export const operations = [
     scope: 'runtime',
     errors: [TenantNotFound, QuotaExceeded],
     replyHeaders: RATE_LIMIT,
+    command: {
+      name: 'tenant:quotas:consume',
+      summary: "Count an amount below the limit of the tenant's plan",
+      arguments: ofQuota,
+    },
     handle: one('consume'),
   }),
   operation({
@@ -167,6 +173,7 @@ export const operations = [
     scope: 'runtime',
     errors: [TenantNotFound],
     replyHeaders: RATE_LIMIT,
+    command: { name: 'tenant:quotas:track', summary: 'Count an amount without a limit', arguments: ofQuota },
     handle: one('track'),
   }),
   operation({
@@ -180,6 +187,11 @@ export const operations = [
     reply: Decision,
     scope: 'runtime',
     errors: [TenantNotFound],
+    command: {
+      name: 'tenant:quotas:check',
+      arguments: ofQuota,
+      options: { amount: { flags: '--amount <count>', summary: 'default 1' } },
+    },
     handle: (quotas, { params, query }) => quotas.check(params.id, params.quota, query.amount),
   }),
 ]

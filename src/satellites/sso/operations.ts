@@ -60,6 +60,7 @@ export const operations = [
           flags: '--client-secret <secret>',
           summary: 'default: the stored one; an empty one removes it (public client with PKCE)',
           parse: (text) => text || null,
+          isSecret: true,
         },
         scopes: { flags: '--scope <scope...>', summary: 'scope; default: openid, email and profile' },
         redirectUri: { flags: '--redirect-uri <url>', summary: 'your callback, as registered at the provider' },
