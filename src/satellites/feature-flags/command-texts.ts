@@ -29,9 +29,18 @@ export function whyOf({
   }
 }
 
-/** Null for `none`. */
-export function rollout(text: string): number | null {
-  if (text === 'none') return null
+/** The body of a change, of the given options. */
+export function editsOf({ enabled, disabled, rolloutPercent, bucketKey }: Readonly<Record<string, any>>): unknown {
+  if (enabled && disabled) throw invalid([{ path: 'enabled', message: 'Give either --enabled or --disabled.' }])
+  return {
+    ...(enabled || disabled ? { enabled: enabled === true } : {}),
+    ...(rolloutPercent === undefined ? {} : { rolloutPercent: rolloutPercent === 'none' ? null : rolloutPercent }),
+    ...(bucketKey === undefined ? {} : { bucketKey: bucketKey || null }),
+  }
+}
+
+export function rollout(text: string): number | 'none' {
+  if (text === 'none') return text
   if (/^\d{1,3}$/.test(text) && Number(text) <= 100) return Number(text)
   throw invalid([{ path: 'rollout', message: `"${text}" must be a whole number from 0 to 100, or none` }])
 }

@@ -1,10 +1,9 @@
 import { z } from 'zod'
 import { Reply } from '../../kernel/api/operation.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
-import { invalid } from '../../kernel/base/errors.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
-import { attribute, rollout, whyOf } from './command-texts.ts'
+import { attribute, editsOf, rollout, whyOf } from './command-texts.ts'
 import { EvaluationReply, EvaluationRequest } from './evaluation-request.ts'
 import type { FlagWritten } from './flag-records.ts'
 import { FlagNotFound } from './model/errors.ts'
@@ -100,14 +99,9 @@ export const operations = [
         bucketKey: {
           flags: '--bucket-key <field>',
           summary: 'field of the context that decides; empty: the bucketKey of the caller',
-          parse: (text) => text || null,
         },
       },
-      body: ({ disabled, ...edits }) => {
-        if (!disabled) return edits
-        if (edits.enabled) throw invalid([{ path: 'enabled', message: 'Give either --enabled or --disabled.' }])
-        return { ...edits, enabled: false }
-      },
+      body: editsOf,
     },
     handle: async (flags, { params: { id, key }, body }) => written(await flags.edit(id, key, body)),
   }),

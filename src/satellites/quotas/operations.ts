@@ -51,7 +51,8 @@ const one =
     const { decisions, headers } = await quotas.apply(params.id, mode, [{ quota: params.quota, ...body }])
     const [decision] = decisions
     if (!decision) throw new Error('a request needs at least one quota')
-    return new Reply<Decision>(200, decision, headers)
+    const { quota: _, ...reply } = decision
+    return new Reply<Decision>(200, reply, headers)
   }
 
 export const operations = [

@@ -44,6 +44,7 @@ const installation: Waiting<Tenant> = {
 const QueueCounts = z
   .object({
     queue: z.string(),
+    tenantId: z.string().nullable().meta({ description: 'Null for jobs of no tenant' }),
     waiting: z.number().int(),
     active: z.number().int(),
     completed: z.number().int(),
