@@ -3,7 +3,7 @@ import type { Part } from '../../../test/contract/row.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { metrics } from './index.ts'
 
-const COUNTED = 'counted requests'
+const COUNTED = 'counted pages'
 
 export const part: Part = {
   operations: {
@@ -20,13 +20,13 @@ export const part: Part = {
   happenings: {
     [COUNTED]: async ({ api: { tenancy } }, { id = '' }) => {
       const { metrics: counts } = tenancy as unknown as Tenancy<[ReturnType<typeof metrics>]>
-      await counts.increment(id, 'requests', 3)
+      await counts.increment(id, 'pages', 3)
       await counts.flush()
       return {}
     },
   },
   commands: {
-    'tenant:metrics:list': { given: [COUNTED], line: ['{id}', '--key', 'requests', '--from', '2026-01-01'] },
+    'tenant:metrics:list': { given: [COUNTED], line: ['{id}', '--key', 'pages', '--from', '2026-01-01'] },
     'metrics:list': { given: [COUNTED], line: ['--tenant', '{id}'] },
     'tenant:metrics:flush': { line: [] },
   },
