@@ -63,12 +63,18 @@ function pathOf(operation: AnyOperation, { params = {}, query = {} }: CallInput)
   if (wrong >= 0) {
     const notFound = errors.filter(({ status }) => status === 404)
     const type = notFound[wrong] ?? notFound.at(-1) ?? NotFound
-    const kind = type === NotFound ? operation.path.split('/').at(1) : type.title.replace(/ not found$/, '')
+    const kind = type === NotFound ? kindOf(operation) : type.title.replace(/ not found$/, '')
     throw type(`${kind} "${params[names[wrong] ?? '']}" not found.`)
   }
   const segments = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''))
   const search = new URLSearchParams(query).toString()
   return search ? `${segments}?${search}` : segments
+}
+
+/** `Impersonation` of `impersonations.end`. */
+const kindOf = ({ name }: AnyOperation): string => {
+  const [kind = ''] = name.split('.')
+  return kind.charAt(0).toUpperCase() + kind.slice(1).replace(/s$/, '')
 }
 
 /** The audit log has the changes of an operation under its name. */

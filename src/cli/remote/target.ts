@@ -60,7 +60,7 @@ const LEAVE_CURRENT =
   'Name the installation with DATABASE_URL, TENANTRY_DATA_DIR or --config, which precede the current profile, or run: tenantry profile:use'
 const LEAVE_OPTION = 'Omit --profile, and name the installation with DATABASE_URL, TENANTRY_DATA_DIR or --config.'
 
-const NotRemote = defineError('E_NOT_REMOTE', 400, 'Not possible on a remote service')
+export const NotRemote = defineError('E_NOT_REMOTE', 400, 'Not possible on a remote service')
 
 export const databaseOnly = (what: string, { url, source, leave }: RemoteTarget) =>
   NotRemote(`${what} cannot run on a remote service (${url}, ${source}): it needs the database. ${leave}`)

@@ -99,7 +99,7 @@ export const operations = [
       tenantId: TenantId.optional(),
       expect: z
         .string()
-        .regex(/^[0-9a-f]{64}$/)
+        .regex(/^[0-9a-f]{64}$/, 'must be a hash of 64 digits, 0 to 9 and a to f')
         .optional()
         .meta({ description: 'Hash of an entry that was kept elsewhere; the entry must exist' }),
     }),

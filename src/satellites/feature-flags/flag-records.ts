@@ -51,7 +51,7 @@ export class FlagRecords {
   async get(tenantId: string, key: string): Promise<FeatureFlag> {
     await assertTenantExists(this.#kernel.database, tenantId)
     const row = await this.#row(tenantId, key)
-    if (!row) throw notFound(tenantId)
+    if (!row) throw notFound(tenantId, key)
     return toFlag(row)
   }
 
@@ -77,7 +77,7 @@ export class FlagRecords {
     await database.transaction(async () => {
       await lockTenant(database, tenantId)
       const before = await this.#row(tenantId, key)
-      if (!before) throw notFound(tenantId)
+      if (!before) throw notFound(tenantId, key)
       await this.#remove(tenantId).where('key', '=', key).execute()
       await this.#say('featureFlags.delete', before, settingsIn(before), null)
     })
@@ -167,4 +167,4 @@ export class FlagRecords {
   }
 }
 
-const notFound = (tenantId: string) => FlagNotFound(`Flag of tenant "${tenantId}" not found.`)
+const notFound = (tenantId: string, key: string) => FlagNotFound(`Flag "${key}" of tenant "${tenantId}" not found.`)
