@@ -13,9 +13,9 @@ export const OutcomeUnknown = defineError('E_OUTCOME_UNKNOWN', 504, 'The service
 const PROBLEM_TYPE = 'application/problem+json'
 const KEY = 'idempotency-key'
 const READING = ['GET', 'HEAD']
-/** Codes of failures before the request was sent. */
-const UNSENT =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|CERT_|UNABLE_TO_|ERR_TLS_|ERR_SSL_|DEPTH_ZERO_|SELF_SIGNED_)/
+/** Failures before the request was sent: system calls, and codes. */
+const CONNECTING = ['connect', 'getaddrinfo']
+const UNSENT = /^(UND_ERR_CONNECT_TIMEOUT|ERR_TLS_CERT_|CERT_|UNABLE_TO_|DEPTH_ZERO_|SELF_SIGNED_)/
 
 interface Received {
   readonly status: number
@@ -69,34 +69,39 @@ export const serviceUnreachable = (url: string, remedy: string, cause: unknown) 
 export const outcomeUnknown = (url: string, look: string, cause: unknown) =>
   OutcomeUnknown(`The service at ${url} did not respond. It is unknown whether the change was made. ${look}`, { cause })
 
+interface FetchFailure {
+  /** `errors` are of several addresses of a host. */
+  readonly cause?: Partial<NodeJS.ErrnoException> & { readonly errors?: readonly NodeJS.ErrnoException[] }
+}
+
 interface Exchanged {
   /** Undefined if no attempt had a response. */
   readonly response?: Response
   readonly text: string
   /** Of attempts without a response. */
-  readonly failures: readonly unknown[]
+  readonly failures: readonly FetchFailure[]
 }
 
 async function exchange(
   url: string,
   request: RequestInit & { signal: AbortSignal; headers: Headers },
 ): Promise<Exchanged> {
-  const failures: unknown[] = []
+  const failures: FetchFailure[] = []
   while (failures.length < (request.headers.has(KEY) ? 2 : 1)) {
     try {
       const response = await fetch(url, { ...request, redirect: 'manual' })
       return { response, text: await response.text(), failures }
     } catch (error) {
       request.signal.throwIfAborted()
-      failures.push(error)
+      failures.push(error as FetchFailure)
     }
   }
   return { text: '', failures }
 }
 
-function isBeforeSending(error: unknown): boolean {
-  const { cause } = error as { cause?: { code?: unknown; errors?: readonly { code?: unknown }[] } }
-  return UNSENT.test(String(cause?.code ?? cause?.errors?.[0]?.code ?? ''))
+function isBeforeSending({ cause }: FetchFailure): boolean {
+  if (cause?.message === 'bad port') return true // fetch sends nothing to ports of other protocols
+  return CONNECTING.includes(cause?.syscall ?? cause?.errors?.[0]?.syscall ?? '') || UNSENT.test(cause?.code ?? '')
 }
 
 /** Converts the response of the service to an error. Without a problem its code is `HTTP_` and the status. */

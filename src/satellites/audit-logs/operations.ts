@@ -94,7 +94,7 @@ export const operations = [
     summary: 'Verify the audit log',
     description:
       'Verifies the chain of one tenant, or of all. Reports the first thousand entries that were changed, removed, inserted or reordered ' +
-      'behind the triggers. It reads everything: for many millions of entries, use the command.',
+      'behind the triggers. It reads everything: for many millions of entries, use the command on the database.',
     query: z.strictObject({
       tenantId: TenantId.optional(),
       expect: z
