@@ -37,7 +37,7 @@ const offered = async (...words: string[]) =>
 
 describe('completed', () => {
   test('completes the first word to commands', async () => {
-    expect(await offered('')).toEqual(['parcel:list', 'parcel:send', 'parcel:count'])
+    expect(await offered('')).toEqual(['parcel:list', 'parcel:send', 'parcel:count', 'carrier:use'])
     expect(await offered('parcel:s')).toEqual(['parcel:send'])
     expect(await completed(commands, ['parcel:l'], names)).toBe('parcel:list\tList parcels\n:4\n')
   })
