@@ -9,6 +9,8 @@ import * as commandErrors from './src/cli/exit-codes.ts'
 import { groups } from './src/cli/program.ts'
 import { commandsReference } from './src/cli/reference.ts'
 import * as profileErrors from './src/cli/remote/profiles.ts'
+import * as requestErrors from './src/cli/remote/request.ts'
+import * as targetErrors from './src/cli/remote/target.ts'
 import * as hostErrors from './src/http/allowed-hosts.ts'
 import * as signInErrors from './src/http/failed-sign-ins.ts'
 import * as httpErrors from './src/http/problem.ts'
@@ -130,7 +132,9 @@ function errorsPage({ operations, errors }: Catalogue): string {
   // Commands and HTTP both use E_INTERNAL, so it is listed with the errors of the service.
   const [internal, own] = [
     [commandErrors.Failed],
-    errorsOf(commandErrors, profileErrors, doctorErrors).filter((one) => one !== commandErrors.Failed),
+    errorsOf(commandErrors, profileErrors, requestErrors, targetErrors, doctorErrors).filter(
+      (one) => one !== commandErrors.Failed,
+    ),
   ]
   const byCode = new Map([...declared, ...internal].map((error) => [error.code, error]))
   const rows = [...byCode.values()]

@@ -112,7 +112,9 @@ describe('tenant commands', () => {
   test('tenant:queue:stats counts jobs, and tenant:audit:export prints audit entries', async () => {
     const id = await tenant('audited')
     await json('tenant:suspend', id)
-    expect(await json('tenant:queue:stats', id)).toMatchObject([{ queue: 'tenantry.InstallTenant', completed: 1 }])
+    const counts = { queue: 'tenantry.InstallTenant', tenantId: id, completed: 1 }
+    expect(await json('tenant:queue:stats', id)).toMatchObject({ data: [counts] })
+    expect((await json('tenant:queue:stats')).data).toContainEqual(expect.objectContaining(counts))
     const { code, stdout } = await tenantry.run('tenant:audit:export', id)
     expect(code).toBe(0)
     const entries = stdout

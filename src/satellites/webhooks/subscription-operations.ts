@@ -77,7 +77,7 @@ export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ow
         arguments: { ...args, url: 'https URL with a public address' },
         options: {
           events: EVENTS,
-          secret: 'signing secret; default: a generated one',
+          secret: { summary: 'signing secret; default: a generated one', isSecret: true },
           description: { flags: '--description <text>' },
           enabled: { flags: '--no-enabled', summary: 'create it disabled' },
         },
