@@ -1,18 +1,21 @@
 /**
- * Preloaded into a process (`--import`): when the process ends, writes the packages that it has loaded, and whether it has collected
- * all available garbage, to the file that START_RECORD names.
+ * Preloaded into a process (`--import`): when the process ends, writes the packages that it has loaded, and the size of its heap, to the
+ * file that START_RECORD names.
  */
 import { writeFileSync } from 'node:fs'
 import { registerHooks } from 'node:module'
-import { constants, PerformanceObserver } from 'node:perf_hooks'
+import { PerformanceObserver } from 'node:perf_hooks'
 
 export interface StartRecord {
   readonly packages: readonly string[]
-  readonly hasCollectedAll: boolean
+  /** Bytes reserved for the heap at the end. */
+  readonly heap: number
+  /** The largest value of `heap` after a garbage collection. */
+  readonly largestHeap: number
 }
 
 const packages = new Set<string>()
-let hasCollectedAll = false
+let largestHeap = 0
 
 registerHooks({
   load(url, context, next) {
@@ -22,14 +25,11 @@ registerHooks({
   },
 })
 
-new PerformanceObserver((list) => {
-  for (const entry of list.getEntries()) {
-    const { detail } = entry as typeof entry & { readonly detail: { readonly flags: number } }
-    if (detail.flags & constants.NODE_PERFORMANCE_GC_FLAGS_ALL_AVAILABLE_GARBAGE) hasCollectedAll = true
-  }
+new PerformanceObserver(() => {
+  largestHeap = Math.max(largestHeap, process.memoryUsage().heapTotal)
 }).observe({ entryTypes: ['gc'] })
 
 process.on('exit', () => {
-  const record: StartRecord = { packages: [...packages].sort(), hasCollectedAll }
+  const record: StartRecord = { packages: [...packages].sort(), heap: process.memoryUsage().heapTotal, largestHeap }
   writeFileSync(process.env.START_RECORD ?? '', JSON.stringify(record))
 })
