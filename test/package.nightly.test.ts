@@ -1,7 +1,7 @@
 /** Checks the published package: the build runs without its sources, and its entries match package.json. */
-import { execFileSync, spawn } from 'node:child_process'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { readdirSync, readFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -34,6 +34,20 @@ describe('the published package', () => {
 
   test('the program of the package runs', () => {
     expect(node('dist/cli/main.js', '--version').trim()).toBe(PACKAGE.version)
+  })
+
+  test.each([
+    ['a command', '--version', true],
+    ['a service', 'serve', false],
+  ])('%s (%s) uses the compile cache of Node: %s', (_, argument, isUsed) => {
+    const directory = mkdtempSync(join(tmpdir(), 'tenantry-package-'))
+    try {
+      const env = { TMPDIR: directory, TENANTRY_DATA_DIR: directory, PORT: 'invalid' } // a service ends with this port
+      spawnSync(process.execPath, ['dist/cli/main.js', argument], { cwd: ROOT, env })
+      expect(existsSync(join(directory, 'node-compile-cache'))).toBe(isUsed)
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
   })
 
   test.each([
