@@ -5,6 +5,7 @@ import { takeApp } from './app-option.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { OwnInput } from './parser/own-input.ts'
 import { type Invocation, runProgram } from './parser/parser.ts'
+import { withSecrets } from './parser/secret-options.ts'
 import type { ProcessContext } from './process/context.ts'
 import { Interrupted } from './process/stop-signal.ts'
 import { createTerminal } from './terminal/terminal.ts'
@@ -60,17 +61,25 @@ async function groupsFor(words: readonly string[], app: string | undefined, { en
 
 /** Prints completions. A shell calls this at each key press. */
 async function complete(words: readonly string[], { env, stdout }: ProcessContext): Promise<void> {
-  const [{ completed, remoteTenantIds, tenantIdsOf }, { remoteTarget }, { allCommands, groupsWith }] =
-    await Promise.all([import('./completion/completion.ts'), import('./remote/target.ts'), import('./program.ts')])
+  const [{ completed, remoteTenantIds, tenantIdsOf }, { remoteTarget }, { Profiles }, { allCommands, groupsWith }] =
+    await Promise.all([
+      import('./completion/completion.ts'),
+      import('./remote/target.ts'),
+      import('./remote/profiles.ts'),
+      import('./program.ts'),
+    ])
   const { argv, apps } = takeApp(words.slice(0, -1))
   const [app] = apps
   const typed = [...argv, ...words.slice(-1)]
   const profile = typed[typed.indexOf('--profile') + 1 || typed.length]
   const { groups } = await groupsWith(app, env)
   stdout.write(
-    await completed(allCommands(groups), typed, async (prefix) => {
-      const target = await remoteTarget(env, { config: app, profile })
-      return target ? remoteTenantIds(target, prefix) : tenantIdsOf(configLoader(app, env), prefix)
+    await completed(allCommands(groups), typed, {
+      tenantIds: async (prefix) => {
+        const target = await remoteTarget(env, { config: app, profile })
+        return target ? remoteTenantIds(target, prefix) : tenantIdsOf(configLoader(app, env), prefix)
+      },
+      profiles: () => new Profiles(env).names(),
     }),
   )
 }
@@ -89,9 +98,13 @@ async function runOne(
   const terminal = createTerminal({ ...common, signal, context })
   const remote = async () => (await import('./remote/target.ts')).remoteTarget(context.env, { config: app, profile })
   try {
+    if (command.isOwnMachine && profile !== undefined) {
+      throw InvalidRequest(`${command.name} calls no remote service. Omit --profile.`)
+    }
     if (command.isLocal) await assertLocal(command.name, remote)
     const loadConfig = configLoader(app, context.env)
-    await command.run({ ...given, args, options, terminal, profile, remote, loadConfig })
+    const input = { ...given, args, terminal, profile, remote, loadConfig }
+    await command.run({ ...input, options: await withSecrets(command, options, terminal) })
   } finally {
     terminal.close()
   }
@@ -99,12 +112,7 @@ async function runOne(
 
 async function assertLocal(name: string, remote: OwnInput['remote']): Promise<void> {
   const target = await remote()
-  if (!target) return
-  const { NotRemote } = await import('./exit-codes.ts')
-  throw NotRemote(
-    `${name} cannot run on a remote service (${target.url}, ${target.source}): it needs the database. ` +
-      'Unset TENANTRY_URL, or name the installation with --app or DATABASE_URL.',
-  )
+  if (target) throw (await import('./remote/target.ts')).databaseOnly(name, target)
 }
 
 const configLoader = (file: string | undefined, env: NodeJS.ProcessEnv) => async () => {
