@@ -100,6 +100,11 @@ test('a rolling deployment of a migration starts with a warning, and a changed m
     logger: createLogger({ level: 'warn', write: (line) => void lines.push(line) }),
   })
   expect(lines.join('')).toContain('migrations.0002_more')
+  const isolation = ['schema-pg']
+  const app = await fileWith({ isolation, migrations: './migrations', satellites: {} })
+  const migrate = await run('tenant:migrate', '--app', app)
+  expect(migrate.code).toBe(2) // other satellites and backups
+  expect(migrate.stderr).not.toContain('0002_more')
   const report = await next.doctor.examine({})
   expect(report.checks.filter(({ code }) => code === 'settings.processes')).toEqual([])
   await next.stop()

@@ -28,6 +28,8 @@ export const CHANGES_STORAGE: readonly string[] = [
   'tenant:clone',
   'tenant:move',
 ]
+/** Runs migrations of the next release while the present one serves. */
+const MIGRATE = 'tenant:migrate'
 const ALLOW_DIFFERENT: Option = {
   flags: '--allow-different-settings',
   summary: 'run although a running process has other settings',
@@ -70,7 +72,8 @@ function inTenancy(part: string, command: Command): OwnCommand {
     run: async (input) => {
       const target = isProjected(command) ? await input.remote() : undefined
       if (target && isProjected(command)) return runRemotely(command, target, input)
-      const needsSameSettings = changesStorage && input.options.allowDifferentSettings !== true
+      const isAllowed = !changesStorage || input.options.allowDifferentSettings === true
+      const needsSameSettings = isAllowed ? false : command.name !== MIGRATE || ('but new migrations' as const)
       await withTenancy(input, { needsWorker: command.needsWorker, needsSameSettings }, async ({ commands }) => {
         const wired = commands.find(({ what }) => what.name === command.name)
         if (!wired) throw SatelliteDisabled(`Satellite "${part}" is disabled.`)

@@ -16,7 +16,7 @@ import { WrongApplicationKey } from '../kernel/database/application-key.ts'
 import { SharedSessions } from '../kernel/database/session-check.ts'
 import { encryptionDiagnosis } from '../kernel/doctor/encryption.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
-import type { Role, Tenancy } from '../tenancy/tenancy.ts'
+import type { Role, Tenancy, TenancyConfig } from '../tenancy/tenancy.ts'
 import { ENCRYPTED_LOGINS } from '../tenants/isolation/own-logins.ts'
 import { appKeyOf, wrongAppKey } from './app-key.ts'
 import { openBackofficeServer } from './backoffice-server.ts'
@@ -56,7 +56,7 @@ export interface OpenOptions {
 interface Purpose {
   readonly role: Role
   readonly exclusive?: boolean
-  readonly needsSameSettings?: boolean | undefined
+  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
 export interface Service {

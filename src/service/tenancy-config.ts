@@ -14,7 +14,7 @@ interface Given {
   readonly satellites: readonly Satellite[]
   readonly role: Role
   readonly logger: Logger | undefined
-  readonly needsSameSettings?: boolean | undefined
+  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
 export async function tenancyConfigOf(config: ServiceConfig, { url, ...given }: Given): Promise<TenancyConfig> {

@@ -5,13 +5,13 @@
  */
 import { randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
-import type { Tenancy } from '../../tenancy/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
 
 interface Needs {
   readonly needsWorker?: boolean | undefined
-  readonly needsSameSettings?: boolean | undefined
+  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
 /** Time limits after an interruption: for the running step to end, and then for the tenancy to stop. */

@@ -145,6 +145,11 @@ describe('comparison of settings', () => {
       { setting: 'plans.definitions.free', here: '{"limits":{}}', there: '{}', isConflict: false },
     ])
     await conflict(processOf(created.url, { settings: other, needsSameSettings: true }).start(migrateKernel))
+    await second.stop()
+    const newer = { ...settings, 'migrations.0002': 'b' }
+    const deploying = { needsSameSettings: 'but new migrations' } as const
+    await conflict(processOf(created.url, { settings: other, ...deploying }).start(migrateKernel))
+    await processOf(created.url, { settings: newer, ...deploying }).start(migrateKernel)
   })
 
   test('the row of a dead process never prevents a start: without its lock, or without a heartbeat for 30 s', async () => {

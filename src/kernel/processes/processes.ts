@@ -56,12 +56,15 @@ export const isAlive = (id: string): string => `exists (${holderOf(id)})`
 /** Condition on a row: its process holds the lock and has a recent heartbeat. */
 const IS_LIVE = `heartbeat_at > now() - interval '${DEAD_SECONDS} seconds' and ${isAlive('id')}`
 
+/** `but new migrations`: except migrations that the live process does not have yet. */
+export type SameSettings = boolean | 'but new migrations'
+
 export interface ProcessDescription {
   readonly role: string
   readonly version: string
   readonly settings: ProcessSettings
-  /** Whether any difference to a live process prevents the start. */
-  readonly needsSameSettings?: boolean | undefined
+  /** Whether any difference to a live process prevents the start; default false: only conflicts. */
+  readonly needsSameSettings?: SameSettings | undefined
 }
 
 /** A process with a row. */
@@ -191,9 +194,9 @@ export class Processes {
     for (const other of rows as Omit<ProcessDescription & { name: string }, 'needsSameSettings'>[]) {
       const differences = differencesBetween(settings, other.settings)
       if (differences.length === 0) continue
-      const conflicts = differences.filter(({ isConflict }) => needsSameSettings || isConflict)
+      const conflicts = differences.filter((one) => one.isConflict || isPreventing(one, needsSameSettings))
       const who = `${other.role} process ${other.name} of version ${other.version}`
-      if (conflicts.length > 0) throw SettingsConflict(conflictText(who, conflicts, needsSameSettings))
+      if (conflicts.length > 0) throw SettingsConflict(conflictText(who, conflicts, needsSameSettings !== false))
       const { name: process, role, version } = other
       this.#log.warn(
         { process, role, version, differences: differenceTexts(differences) },
@@ -232,6 +235,11 @@ export class Processes {
       this.#row,
     )
   }
+}
+
+function isPreventing({ setting, there }: Difference, needed: SameSettings): boolean {
+  const isNewMigration = setting.startsWith('migrations.') && there === null
+  return needed === true || (needed === 'but new migrations' && !isNewMigration)
 }
 
 const conflictText = (who: string, conflicts: readonly Difference[], isCommand: boolean): string =>
