@@ -8,6 +8,7 @@ import { circuitsPart } from '../tenants/circuits/part.ts'
 import { commands } from '../tenants/commands/tenants.ts'
 import { diagnoses } from '../tenants/doctor/tenants.ts'
 import { handlesPart, scopePart } from '../tenants/handles/parts.ts'
+import { hostJobsPart } from '../tenants/host-jobs/part.ts'
 import { tableChangesPart } from '../tenants/isolation/part.ts'
 import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
@@ -50,6 +51,13 @@ const RESERVED = [
   'tenant',
   'run',
   'current',
+  'withoutTenant',
+  'perTenant',
+  'pg',
+  'dialect',
+  'carry',
+  'job',
+  'forEachTenant',
   'guard',
   'transaction',
   'on',
@@ -76,12 +84,12 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)
-  const reserved = [...before, scopePart].map(({ name }): string => name)
+  const reserved = [...before, scopePart, hostJobsPart].map(({ name }): string => name)
   const taken = names.find((name) => RESERVED.includes(name) || reserved.includes(name))
   if (taken) throw new Error(`Satellite "${taken}" has the name of a part of every tenancy.`)
   const repeated = names.find((name, index) => names.indexOf(name) !== index)
   if (repeated) throw new Error(`Satellite "${repeated}" is configured twice.`)
-  return [...before, ...satellites.map(fromSatellite), scopePart]
+  return [...before, ...satellites.map(fromSatellite), scopePart, hostJobsPart]
 }
 
 /** A satellite receives only the tenants. */
