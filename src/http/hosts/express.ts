@@ -7,7 +7,7 @@ import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../ten
 import type { Mountable } from '../app.ts'
 import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
-import { handleRequest, pathnameOf } from './listener.ts'
+import { handleRequest, keepReadBody, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
 
 declare global {
@@ -34,7 +34,7 @@ export function expressHandler(http: Mountable): RequestHandler {
   return (request, response, next) => {
     if (!http.handles(pathnameOf(request.originalUrl))) return next()
     request.url = request.originalUrl
-    if (hasBody(request) && request.readableDidRead) Object.assign(request, { rawBody: bodyOf(request) })
+    keepReadBody(request, request)
     handleRequest(http, request, response, { ip: request.ip })
   }
 }
@@ -128,14 +128,3 @@ export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
 
 const nodeRequest = (request: Request): NodeRequest<Request> =>
   new NodeRequest(request, request, request.originalUrl, () => request.host)
-
-const hasBody = ({ headers }: Request): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
-
-/** The body for `rawBody`, from which the listener reads if the stream was consumed. */
-function bodyOf(request: Request & { readonly rawBody?: unknown }): Buffer {
-  const read = request.rawBody ?? request.body
-  if (read === undefined) throw new Error('the body was read before it came to Tenantry, and req.body does not have it')
-  if (Buffer.isBuffer(read)) return read
-  return Buffer.from(typeof read === 'string' ? read : JSON.stringify(read))
-}
