@@ -5,6 +5,7 @@ import { examinationsPart, kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
 import { circuitsPart } from '../tenants/circuits/part.ts'
+import { commandRunsPart } from '../tenants/command-runs/part.ts'
 import { commands } from '../tenants/commands/tenants.ts'
 import { diagnoses } from '../tenants/doctor/tenants.ts'
 import { handlesPart, scopePart } from '../tenants/handles/parts.ts'
@@ -78,6 +79,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     plansPart,
     lifecyclePart,
     migrationsPart,
+    commandRunsPart,
     transfersPart,
     provisioningPart,
     handlesPart,
