@@ -74,8 +74,8 @@ export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise
     if (second) app.use(onExpress.guard(second))
     app.use(express.json())
     for (const { method, path, route } of entries(routes)) {
-      app[method.toLowerCase() as 'get'](path, async ({ tenant, body }, response) => {
-        response.json(await route({ tenant, body }))
+      app[method.toLowerCase() as 'get'](path, async ({ optionalTenant, body }, response) => {
+        response.json(await route({ tenant: optionalTenant, body }))
       })
     }
     app.use(onExpress.problemHandler(log))
@@ -93,7 +93,11 @@ export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise
     await app.register(async (mine) => {
       mine.setErrorHandler(onFastify.problemHandler(log))
       for (const { method, path, route } of entries(routes)) {
-        mine.route({ method, url: path, handler: async ({ tenant, body }) => route({ tenant, body }) })
+        mine.route({
+          method,
+          url: path,
+          handler: async ({ optionalTenant, body }) => route({ tenant: optionalTenant, body }),
+        })
       }
     })
     const origin = await app.listen({ port: 0, host: '127.0.0.1' })

@@ -68,8 +68,10 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
     const app = express()
     const middleware = [onExpress.guard(guard), onExpress.impersonation(impersonation, options)]
     app.use(isReversed ? middleware.reverse() : middleware, express.text({ type: '*/*' }))
-    app.use(async ({ tenant, impersonation, body }, response) => {
-      response.json(await route({ tenantId: tenant?.id, impersonation, body: typeof body === 'string' ? body : '' }))
+    app.use(async ({ optionalTenant, impersonation, body }, response) => {
+      response.json(
+        await route({ tenantId: optionalTenant?.id, impersonation, body: typeof body === 'string' ? body : '' }),
+      )
     })
     app.use((error: Error, _request: ExpressRequest, response: ExpressResponse, _next: NextFunction) => {
       response.status(500).send(`host: ${error.message}`)
@@ -83,8 +85,8 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
     app.addContentTypeParser('*', { parseAs: 'string' }, async (_request: unknown, body: string) => body)
     const plugins = [onFastify.guard(guard), onFastify.impersonation(impersonation, options)]
     for (const plugin of isReversed ? plugins.reverse() : plugins) await app.register(plugin)
-    app.all('/*', async ({ tenant, impersonation, body }) =>
-      route({ tenantId: tenant?.id, impersonation, body: String(body ?? '') }),
+    app.all('/*', async ({ optionalTenant, impersonation, body }) =>
+      route({ tenantId: optionalTenant?.id, impersonation, body: String(body ?? '') }),
     )
     const origin = await app.listen({ port: 0, host: '127.0.0.1' })
     return { origin, close: () => app.close() }

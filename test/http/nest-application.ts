@@ -55,6 +55,8 @@ export interface NestSetup {
   /** Absent: the host has forgotten the guard. */
   readonly module: TenantryModuleOptions | undefined
   readonly filters?: readonly ExceptionFilter[]
+  /** Whether NestJS parses bodies; default true. */
+  readonly bodyParser?: boolean
   /** Calls `app.use` before the application starts. */
   readonly before?: (app: NestExpressApplication | NestFastifyApplication) => unknown
 }
@@ -70,17 +72,21 @@ const METHODS: Readonly<Record<string, (path: string) => MethodDecorator>> = {
   DELETE: Delete,
   ALL: All,
 }
-const OPTIONS: NestApplicationOptions = { logger: false, abortOnError: false }
+const optionsOf = ({ bodyParser = true }: NestSetup): NestApplicationOptions => ({
+  logger: false,
+  abortOnError: false,
+  bodyParser,
+})
 
 export const nestOnExpress = async (setup: NestSetup): Promise<Host> => {
-  const app = await NestFactory.create<NestExpressApplication>(moduleOf(setup), new ExpressAdapter(), OPTIONS)
+  const app = await NestFactory.create<NestExpressApplication>(moduleOf(setup), new ExpressAdapter(), optionsOf(setup))
   return started(app, setup)
 }
 
 export const nestOnFastify = async (given: NestSetup): Promise<Host> => {
   const routes = given.routes.map((route) => (route.path === EVERY_PATH ? { ...route, path: '*' } : route))
   const setup = { ...given, routes }
-  const app = await NestFactory.create<NestFastifyApplication>(moduleOf(setup), new FastifyAdapter(), OPTIONS)
+  const app = await NestFactory.create<NestFastifyApplication>(moduleOf(setup), new FastifyAdapter(), optionsOf(setup))
   return started(app, setup)
 }
 

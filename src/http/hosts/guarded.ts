@@ -59,7 +59,7 @@ const admittedContext = (outer: Context, { scope, tenant, actor }: GuardDecision
   tenantId: scope === 'central' ? NO_TENANT : (tenant?.id ?? outer.tenantId),
 })
 
-/** For routes that need a tenant: throws `E_TENANT_MISMATCH` without one. */
+/** Returns the tenant of a route that needs one. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
 export function requireTenant(tenant: GuardedTenant | undefined): GuardedTenant {
   if (tenant) return tenant
   throw TenantMismatch('This route has no tenant: it is central, or no guard precedes it.')

@@ -1,0 +1,4 @@
+export default {
+  serverExternalPackages: ['tenantry'],
+  typescript: { ignoreBuildErrors: true },
+}
