@@ -1,4 +1,4 @@
-/** The application that every host serves: the same routes on the same tenancy, whatever the framework is. */
+/** The application that every host serves: the same routes on the same tenancy, with each framework. */
 import {
   createHttp,
   currentContext,

@@ -1,5 +1,5 @@
 /** One table of behaviours, on every framework that runs in the process of the test. servers.slow.test.ts runs it on other servers. */
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, describe, inject, test } from 'vitest'
 import { memoryStore } from '../../src/drivers/store/memory.ts'
 import { installed, type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
 import type { Host } from '../http/hosts.ts'

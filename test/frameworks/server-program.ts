@@ -25,7 +25,11 @@ export async function startServer(
   const { PATH, HOME } = process.env
   const child = spawn(command, args, { cwd, env: { PATH, HOME, ...env }, detached: true })
   let output = ''
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (text) => void (output += text))
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on('data', (text) => {
+      output += text
+    })
+  }
   const ended = once(child, 'close')
   const stop = async () => {
     if (child.exitCode === null && child.signalCode === null) process.kill(-(child.pid as number), 'SIGKILL')

@@ -1,10 +1,11 @@
 /** The table of behaviours on servers that are programs of their own: Bun, Deno, and Next.js as it is built for production. */
 import { execFile } from 'node:child_process'
-import { cp, mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
+import { stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, inject, test, vi } from 'vitest'
 import { installed, TEST_APP_KEY, type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
 import { freePort } from '../support/free-port.ts'
 import { CONFIG } from './application.ts'
@@ -38,28 +39,30 @@ const env = () => ({
 const directories: string[] = []
 afterAll(() => Promise.all(directories.map((path) => rm(path, { recursive: true, force: true }))))
 
-/** Builds the application with the package as it is published, in a folder of its own. */
+/** Builds the application as JavaScript, with the package as it is published, in a folder of its own. */
 async function startNext(): Promise<ServerProgram> {
   await run(process.execPath, ['build.ts'], { cwd: ROOT })
   const directory = await mkdtemp(join(tmpdir(), 'tenantry-next-'))
   directories.push(directory)
   await cp(join(SERVERS, 'next'), directory, { recursive: true })
-  for (const file of ['application.ts', 'fetch-application.ts'])
-    await cp(join(import.meta.dirname, file), join(directory, file))
-  await mkdir(join(directory, 'node_modules'))
-  for (const name of ['next', 'react', 'react-dom', '@swc', '@next', 'styled-jsx']) {
-    await symlink(join(SERVERS, 'node_modules', name), join(directory, 'node_modules', name))
+  for (const name of ['application', 'fetch-application']) {
+    const source = stripTypeScriptTypes(await readFile(join(import.meta.dirname, `${name}.ts`), 'utf8'))
+    await writeFile(join(directory, `${name}.js`), source.replaceAll(/'(\.\/[\w-]+)\.ts'/g, `'$1.js'`))
   }
-  await symlink(ROOT, join(directory, 'node_modules/tenantry'))
+  const packages = join(directory, 'node_modules')
+  await mkdir(join(packages, 'tenantry'), { recursive: true })
+  await cp(join(ROOT, 'dist'), join(packages, 'tenantry/dist'), { recursive: true })
+  await cp(join(ROOT, 'package.json'), join(packages, 'tenantry/package.json'))
+  for (const from of [join(SERVERS, 'node_modules'), join(ROOT, 'node_modules')]) {
+    for (const name of await readdir(from)) {
+      await symlink(join(from, name), join(packages, name)).catch(() => undefined) // in both folders
+    }
+  }
   await run(process.execPath, [bin('next'), 'build'], { cwd: directory, env: { ...process.env, ...env() } })
   const port = String(await freePort())
-  const args = [bin('next'), 'start', '--hostname', '127.0.0.1', '--port', port]
-  return startServer([process.execPath, ...args], {
-    cwd: directory,
-    env: env(),
-    ready: /Ready in/,
-    origin: `http://127.0.0.1:${port}`,
-  })
+  const origin = `http://127.0.0.1:${port}`
+  const start = [process.execPath, bin('next'), 'start', '--hostname', '127.0.0.1', '--port', port]
+  return startServer(start, { cwd: directory, env: env(), ready: /Ready in/, origin })
 }
 
 const program = join(import.meta.dirname, 'program.ts')

@@ -75,7 +75,7 @@ export class TenantryModule {
     }
   }
 
-  /** NestJS calls it before it adds the routes. Middleware of the server covers every path, whatever the prefix of a route is. */
+  /** NestJS calls it before it adds the routes. Middleware of the server covers every path, with any prefix of a route. */
   configure(): void {
     const { guard: by, middleware = [] } = this.#options
     for (const one of [guard(by), ...middleware]) this.#adapter.httpAdapter.use(one)

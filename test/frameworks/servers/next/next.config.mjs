@@ -1,4 +1,4 @@
 export default {
   serverExternalPackages: ['tenantry'],
-  typescript: { ignoreBuildErrors: true },
+  turbopack: { root: '/' }, // packages are linked from other folders
 }

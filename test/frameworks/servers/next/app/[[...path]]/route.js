@@ -1,5 +1,5 @@
 /** Every path of the application, as a route handler of Next.js. */
-import { handle } from '../../tenancy'
+import { handle } from '../../tenancy.js'
 
 export const dynamic = 'force-dynamic'
 

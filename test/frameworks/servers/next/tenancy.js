@@ -1,12 +1,12 @@
 import { createTenancy, schemaPg } from 'tenantry'
-import { applicationOf, CONFIG } from './application'
-import { fetchApplication } from './fetch-application'
+import { applicationOf, CONFIG } from './application.js'
+import { fetchApplication } from './fetch-application.js'
 
 /** Created by the first request: a build imports this module, too. */
-let application: Promise<(request: Request) => Promise<Response>> | undefined
+let application
 
 async function start() {
-  const { DATABASE_URL = '', TENANTRY_APP_KEY = '' } = process.env
+  const { DATABASE_URL, TENANTRY_APP_KEY } = process.env
   const tenancy = await createTenancy({
     ...CONFIG,
     database: { url: DATABASE_URL },
@@ -17,7 +17,7 @@ async function start() {
   return fetchApplication(applicationOf(tenancy))
 }
 
-export async function handle(request: Request): Promise<Response> {
+export async function handle(request) {
   application ??= start()
   return (await application)(request)
 }
