@@ -23,11 +23,13 @@ const url: Option = { flags: '--url <url>', summary: 'URL of the service; defaul
 export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'serve',
+    isOwnMachine: true,
     summary: 'Run the service until Ctrl-C',
     run: async (input) => (await import('./commands/serve.ts')).serve(input),
   },
   {
     name: 'dev',
+    isOwnMachine: true,
     summary: 'Run the service for development, with readable logs',
     run: async (input) => {
       input.context.env.NODE_ENV = 'development'
@@ -42,8 +44,8 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'doctor',
-    isLocal: true,
     summary: 'Check the installation, and list problems with remedies',
+    notes: ['--prove, --show-sql and --fix run on the database only, not on a remote service.'],
     options: [
       { flags: '--prove', summary: 'also prove the isolation of tenants from the catalogs of their servers' },
       {
@@ -86,29 +88,34 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'profile:list',
+    isOwnMachine: true,
     summary: 'List the profiles of remote services, without their tokens',
     run: async (input) => (await import('./commands/profiles.ts')).listProfiles(input),
   },
   {
     name: 'profile:use',
+    isOwnMachine: true,
     summary: 'Make a profile current, or none: commands run on the database then',
-    arguments: [{ name: 'name', summary: 'name of the profile; absent: none' }],
+    arguments: [{ name: 'profile', summary: 'name of the profile; absent: none' }],
     run: async (input) => (await import('./commands/profiles.ts')).useProfile(input),
   },
   {
     name: 'profile:remove',
+    isOwnMachine: true,
     summary: 'Remove a profile with its token',
-    arguments: [{ name: 'name', summary: 'name of the profile', required: true }],
+    arguments: [{ name: 'profile', summary: 'name of the profile', required: true }],
     run: async (input) => (await import('./commands/profiles.ts')).removeProfile(input),
   },
   {
     name: 'openapi',
+    isOwnMachine: true,
     summary: 'Print the OpenAPI document of the service',
     options: [{ flags: '--out <file>', summary: 'write the document to this file' }],
     run: async (input) => (await import('./commands/openapi.ts')).openapi(input),
   },
   {
     name: 'completion',
+    isOwnMachine: true,
     summary: 'Print a shell script that completes commands, options and ids of tenants',
     arguments: [{ name: 'shell', summary: 'bash, zsh, fish or powershell', required: true }],
     notes: [

@@ -7,6 +7,7 @@ import type { Command, Option } from '../../kernel/api/commands.ts'
 import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { Output } from '../process/context.ts'
+import { SECRET_NOTE, unlessStdin } from './secret-options.ts'
 
 /** Declaration of a command without its function. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
@@ -14,6 +15,8 @@ export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'option
   readonly notes?: readonly string[]
   /** Whether it needs the database, so that it cannot run on a remote service. */
   readonly isLocal?: boolean
+  /** Whether it concerns this machine only, so that it rejects `--profile`. */
+  readonly isOwnMachine?: boolean
 }
 
 export interface CommandGroup<One extends Described> {
@@ -125,11 +128,11 @@ function add<One extends Described>(
   })
 }
 
-function parserOption({ flags, summary, required, parse, default: value }: Option): ParserOption {
-  const option = new ParserOption(flags, summary)
+function parserOption({ flags, summary, required, parse, default: value, isSecret }: Option): ParserOption {
+  const option = new ParserOption(flags, isSecret ? `${summary}; ${SECRET_NOTE}` : summary)
   if (required) option.makeOptionMandatory()
   if (value !== undefined) option.default(value)
-  const read = parse ? reading(parse) : undefined
+  const read = parse ? reading(isSecret ? unlessStdin(parse) : parse) : undefined
   if (!option.variadic) return read ? option.argParser(read) : option
   // Each flag takes one value. A variadic option of Commander would also take the command's arguments.
   option.variadic = false
