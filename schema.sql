@@ -167,6 +167,23 @@ create table store_sum_sources (
 );
 comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
 
+-- commandRuns/0001_command_runs
+create table command_runs (
+  id uuid primary key,
+  status text not null,
+  process_id uuid,
+  created_at timestamptz(3) not null default now()
+);
+create table command_run_items (
+  run_id uuid not null references command_runs on delete cascade,
+  tenant_id text not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'done', 'failed', 'skipped')),
+  exit_code integer,
+  primary key (run_id, tenant_id)
+);
+create index command_run_items_pending on command_run_items (run_id, tenant_id) where state = 'pending';
+create index command_run_items_tenant on command_run_items (tenant_id);
+
 -- tenants/0001_tenants
 create table tenants (
   id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
