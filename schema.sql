@@ -168,6 +168,23 @@ create table store_sum_sources (
 );
 comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
 
+-- commandRuns/0001_command_runs
+create table command_runs (
+  id uuid primary key,
+  status text not null,
+  process_id uuid,
+  created_at timestamptz(3) not null default now()
+);
+create table command_run_items (
+  run_id uuid not null references command_runs on delete cascade,
+  tenant_id text not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'done', 'failed', 'skipped')),
+  exit_code integer,
+  primary key (run_id, tenant_id)
+);
+create index command_run_items_pending on command_run_items (run_id, tenant_id) where state = 'pending';
+create index command_run_items_tenant on command_run_items (tenant_id);
+
 -- tenants/0001_tenants
 create table tenants (
   id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
@@ -326,8 +343,14 @@ begin
 end $$;
 -- The first character and the first two of each value.
 create function search_starts(id text, name text, domains text[]) returns text language plpgsql immutable parallel safe as $$
+declare
+  value text;
+  starts text := E'\n';
 begin
-  return regexp_replace(multitenancy.search_text(id, name, domains), E'\n([^\n])([^\n]?)[^\n]*', E'\n\\1\n\\1\\2', 'g') || E'\n';
+  foreach value in array array[id, name] || domains loop
+    starts := starts || left(value, 1) || E'\n' || left(value, 2) || E'\n';
+  end loop;
+  return lower(starts);
 end $$;
 -- The planner compares a term with as many values, to choose between the index and the order of the page.
 create statistics tenants_search_terms on (search_text(id, name, domains)) from tenants;

@@ -58,8 +58,11 @@ describe('the published package', () => {
     ['tenantry/express', 'expressHandler'],
     ['tenantry/fastify', 'fastifyHandler'],
     ['tenantry/hono', 'honoHandler'],
+    ['tenantry/koa', 'koaHandler'],
+    ['tenantry/nestjs', 'TenantryModule'],
     ['tenantry/node', 'nodeHandler'],
     ['tenantry/testing', 'testTenancy'],
+    ['tenantry/web', 'guardFetch'],
     ['tenantry/webhooks', 'verifyWebhook'],
   ])('%s exports %s', (entry, name) => {
     expect(node('--input-type=module', '-e', `console.log(typeof (await import('${entry}')).${name})`).trim()).toBe(

@@ -1,5 +1,8 @@
 /** Declares the program's own commands, which concern the service itself; each is loaded when it runs. */
-import type { Option } from '../kernel/api/commands.ts'
+import { ARGUMENT_END, type Option } from '../kernel/api/commands.ts'
+import { count } from '../kernel/api/option-values.ts'
+import { invalid } from '../kernel/base/errors.ts'
+import { STATUSES, type Status } from '../tenants/tenant/lifecycle.ts'
 import type { OwnInput } from './parser/own-input.ts'
 import type { Described } from './parser/parser.ts'
 
@@ -8,6 +11,12 @@ export interface OwnCommand extends Described {
 }
 
 export const OWN_HEADING = 'The service:'
+
+function tenantStatus(text: string): Status {
+  const status = STATUSES.find((one) => one === text)
+  if (status) return status
+  throw invalid([{ path: '', message: `"${text}" must be one of ${STATUSES.join(', ')}` }])
+}
 
 const url: Option = { flags: '--url <url>', summary: 'URL of the service; default: the one of this configuration' }
 
@@ -129,5 +138,29 @@ export const ownCommands: readonly OwnCommand[] = [
     isLocal: true,
     summary: 'Encrypt stored secrets of former application keys with the current one. Safe to run again',
     run: async (input) => (await import('./commands/reencrypt.ts')).reencrypt(input),
+  },
+  {
+    name: 'tenant:each',
+    isLocal: true,
+    summary: 'Run a command of the system for each tenant of a status, with its id in TENANTRY_TENANT_ID',
+    arguments: [
+      {
+        name: 'command',
+        summary: 'the command and its arguments, after --',
+        required: true,
+        isRepeatable: true,
+        separator: ARGUMENT_END,
+      },
+    ],
+    options: [
+      { flags: '--status <status>', summary: 'only tenants in this status', parse: tenantStatus, default: 'active' },
+      { flags: '--concurrency <count>', summary: 'number of concurrent commands', parse: count, default: 4 },
+      { flags: '--resume <run>', summary: 'continue this run with its unfinished and failed tenants' },
+    ],
+    notes: [
+      'Each line of output begins with the tenant. The exit code is 6 if the command failed for a tenant.',
+      '  tenantry tenant:each --concurrency 8 -- node scripts/reindex.js --all',
+    ],
+    run: async (input) => (await import('./commands/tenant-each.ts')).tenantEach(input),
   },
 ]

@@ -52,6 +52,7 @@ describe('help', () => {
         completion [options] <shell>                                           Print a shell script that completes commands, options and ids of tenants
         backoffice:setup [options]                                             Create the schema, roles and queues in the backoffice database. Safe to run again
         tenant:secrets:reencrypt [options]                                     Encrypt stored secrets of former application keys with the current one. Safe to run again
+        tenant:each [options] <command...>                                     Run a command of the system for each tenant of a status, with its id in TENANTRY_TENANT_ID
       "
     `)
   })

@@ -12,19 +12,21 @@ import { interruptible } from '../process/stop-signal.ts'
 interface Needs {
   readonly needsWorker?: boolean | undefined
   readonly needsSameSettings?: TenancyConfig['needsSameSettings']
+  readonly graceMs?: number
 }
 
-/** Time limits after an interruption: for the running step to end, and then for the tenancy to stop. */
+/** Time limits after an interruption: for the running step to end by default, and then for the tenancy to stop. */
 const GRACE_MS = 1_000
 const STOP_INTERRUPTED_MS = 2_000
 
 /**
  * @param needsWorker whether to run jobs during the command
  * @param needsSameSettings whether a difference to a running process prevents the command
+ * @param graceMs time for the running step to end after an interruption
  */
 export async function withTenancy<T>(
   { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
-  { needsWorker = false, needsSameSettings }: Needs,
+  { needsWorker = false, needsSameSettings, graceMs = GRACE_MS }: Needs,
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
   const [{ enterContext }, { jsonLogger }] = await Promise.all([
@@ -43,7 +45,7 @@ export async function withTenancy<T>(
     return await interruptible(
       enterContext(requestContext, () => work(opened.tenancy)),
       signal,
-      GRACE_MS,
+      graceMs,
     )
   } finally {
     await opened.stop(signal.aborted ? STOP_INTERRUPTED_MS : undefined)

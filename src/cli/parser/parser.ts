@@ -104,10 +104,10 @@ function add<One extends Described>(
   run: (invocation: Invocation<One>) => Promise<void>,
 ): void {
   const parser = program.command(command.name).description(command.summary).helpGroup(heading)
-  const names = (command.arguments ?? []).map(({ name, summary, required, isRepeatable }) => {
+  const names = (command.arguments ?? []).map(({ name, summary, required, isRepeatable, separator = ' ' }) => {
     const shown = isRepeatable ? `${name}...` : name
     parser.argument(required ? `<${shown}>` : `[${shown}]`, summary)
-    return { name, isRepeatable }
+    return { name, isRepeatable, separator }
   })
   for (const option of command.options ?? []) parser.addOption(parserOption(option))
   parser.optionsGroup(COMMON_HEADING)
@@ -118,9 +118,9 @@ function add<One extends Described>(
   parser.action(async () => {
     const { json = false, yes = false, profile, ...options } = parser.opts()
     const args = Object.fromEntries(
-      names.flatMap(({ name, isRepeatable }, index) => {
+      names.flatMap(({ name, isRepeatable, separator }, index) => {
         const given = parser.args.slice(index, isRepeatable ? undefined : index + 1)
-        return given.length === 0 ? [] : [[name, given.join(' ')]]
+        return given.length === 0 ? [] : [[name, given.join(separator)]]
       }),
     )
     await run({ command, args, options, common: { json, yes, profile } })

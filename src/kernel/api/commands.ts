@@ -1,12 +1,16 @@
 /** The shape of a command of the terminal: name, arguments, options, and a function of the service. `cli/` makes the program from it. */
 import type { Readable } from 'node:stream'
 
+/** A separator that no argument contains. */
+export const ARGUMENT_END = '\0'
+
 export interface Argument {
   readonly name: string
   readonly summary: string
   readonly required?: boolean
-  /** Only the last argument: it can be repeated, and its value is all of them, separated by blanks. */
+  /** Only the last argument: it can be repeated, and its value is all of them, separated by blanks or by `separator`. */
   readonly isRepeatable?: boolean
+  readonly separator?: string
 }
 
 export interface Option {

@@ -252,8 +252,14 @@ export const tables: readonly Migration[] = [
       end $$;
       -- The first character and the first two of each value.
       create function search_starts(id text, name text, domains text[]) returns text language plpgsql immutable parallel safe as $$
+      declare
+        value text;
+        starts text := E'\\n';
       begin
-        return regexp_replace(multitenancy.search_text(id, name, domains), E'\\n([^\\n])([^\\n]?)[^\\n]*', E'\\n\\\\1\\n\\\\1\\\\2', 'g') || E'\\n';
+        foreach value in array array[id, name] || domains loop
+          starts := starts || left(value, 1) || E'\\n' || left(value, 2) || E'\\n';
+        end loop;
+        return lower(starts);
       end $$;
       -- The planner compares a term with as many values, to choose between the index and the order of the page.
       create statistics tenants_search_terms on (search_text(id, name, domains)) from tenants;
