@@ -651,6 +651,17 @@ create table quota_alerts (
 );
 create index quota_alerts_tenant_id on quota_alerts (tenant_id);
 
+-- settings/0001_settings
+create table settings (
+  tenant_id text not null references tenants,
+  name text collate "C" not null,
+  value text,
+  secret text,
+  updated_at timestamptz(3) not null,
+  primary key (tenant_id, name),
+  check ((value is null) <> (secret is null))
+);
+
 -- sso/0001_sso
 create table sso (
   tenant_id text primary key references tenants,

@@ -35,6 +35,7 @@ test('every guide about embedding has TypeScript', () => {
       'pgbouncer',
       'security',
       'quotas',
+      'settings',
       'receiving-webhooks',
       'sso',
       'webhooks',
