@@ -57,7 +57,10 @@ export const stores: Readonly<Record<'memory' | 'postgres' | 'redis', () => Time
       offsetMs += ms
     }
     const keyPrefix = `${uuidv7()}:`
-    return { store: redisStore({ url: inject('redisUrl'), keyPrefix, clockOffsetMs: () => offsetMs, timeoutMs: TIMEOUT_MS }), advance }
+    return {
+      store: redisStore({ url: inject('redisUrl'), keyPrefix, clockOffsetMs: () => offsetMs, timeoutMs: TIMEOUT_MS }),
+      advance,
+    }
   },
 }
 
