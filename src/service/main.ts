@@ -41,6 +41,7 @@ const modules: readonly { default: (options?: any) => Satellite }[] = await Prom
   import('../satellites/impersonation/index.ts'),
   import('../satellites/metrics/index.ts'),
   import('../satellites/quotas/index.ts'),
+  import('../satellites/settings/index.ts'),
   import('../satellites/sso/index.ts'),
   import('../satellites/webhooks/index.ts'),
 ])
