@@ -30,6 +30,7 @@ create table processes (
   name text not null,
   role text not null,
   version text not null,
+  settings jsonb not null,
   started_at timestamptz(3) not null default now(),
   heartbeat_at timestamptz(3) not null default now()
 );

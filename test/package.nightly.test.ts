@@ -68,6 +68,8 @@ describe('the published package', () => {
 
   test.each([
     ['tenantry', 'createTenancy'],
+    ['tenantry', 'defineTenancy'],
+    ['tenantry/satellites', 'builtInSatellites'],
     ...satellites.map((folder) => [`tenantry/satellites/${folder}`, 'default']),
     ['tenantry/express', 'expressHandler'],
     ['tenantry/fastify', 'fastifyHandler'],

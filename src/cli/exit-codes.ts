@@ -30,6 +30,7 @@ const BY_CODE: Readonly<Record<string, number>> = {
   /** Thrown by a checking command after it has printed its findings. */
   E_FINDINGS: 6,
   E_INTERRUPTED: 130,
+  E_SETTINGS_CONFLICT: 2,
   /** Rate limit of wrong tokens: the same exit code as for one wrong token (401). */
   E_TOO_MANY_ATTEMPTS: 4,
 }

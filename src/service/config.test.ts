@@ -68,6 +68,12 @@ test('rejects an unknown mode of TLS and a missing file in the URL of a server',
   await expect(load({}, { DATABASE_URL: url('sslmode=verify-full') })).resolves.toBeDefined()
 })
 
+test('rejects a file whose content is no object', async () => {
+  for (const content of ['null', '[]', '7']) {
+    expect(await faultsOf(load(content))).toEqual([expect.stringMatching(/^<file>: \(whole\): .*expected object/)])
+  }
+})
+
 test('reports an unreadable file as one error, together with the others', async () => {
   expect(await faultsOf(load('{ nonsense', { PORT: '70000', NODE_ENV: 'production' }))).toEqual([
     'PORT: must be a port from 0 to 65535',
@@ -153,7 +159,10 @@ test('takes the egress proxy from the file or the environment, and reports an in
   const content = { egress: { proxy: 'http://us:one@proxy.example:3128' } }
   expect(await load(content)).toMatchObject(content)
   const proxy = 'https://us:two@proxy.example'
-  expect(await load(content, { TENANTRY_EGRESS_PROXY: proxy })).toMatchObject({ egress: { proxy } })
+  expect(await load({}, { TENANTRY_EGRESS_PROXY: proxy })).toMatchObject({ egress: { proxy } })
+  expect(await faultsOf(load(content, { TENANTRY_EGRESS_PROXY: proxy }))).toEqual([
+    '<file>: egress.proxy and TENANTRY_EGRESS_PROXY have different values: remove one of them',
+  ])
   expect((await load({}, { HTTPS_PROXY: proxy, ALL_PROXY: proxy })).egress.proxy).toBeUndefined()
   const wrong = 'socks5://us:secret@proxy.example'
   expect(await faultsOf(load({ egress: { proxy: wrong } }, { TENANTRY_EGRESS_PROXY: wrong }))).toEqual([

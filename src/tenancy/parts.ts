@@ -20,6 +20,7 @@ import { tables } from '../tenants/tenant/tables.ts'
 import type { TenantServices } from '../tenants/tenant-services.ts'
 import { Tenants } from '../tenants/tenants.ts'
 import { transfersPart } from '../tenants/transfers/part.ts'
+import { processesPart } from './processes.ts'
 import type { Satellite } from './satellite.ts'
 
 interface Dependencies extends TenantServices {
@@ -71,6 +72,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     kernelPart,
     storePart(store),
     examinationsPart,
+    processesPart,
     tableChangesPart,
     circuitsPart,
     storagePart,

@@ -23,6 +23,7 @@ async function openProgram(): Promise<Program> {
     DATABASE_URL: made.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+    LOG_LEVEL: 'error', // the program has other settings than the tenancy
   })
   opened.push({ made, tenantry })
   return { made, tenantry }
