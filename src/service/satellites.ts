@@ -16,6 +16,7 @@ const modules = await Promise.all([
   import('../satellites/impersonation/index.ts'),
   import('../satellites/metrics/index.ts'),
   import('../satellites/quotas/index.ts'),
+  import('../satellites/settings/index.ts'),
   import('../satellites/sso/index.ts'),
   import('../satellites/webhooks/index.ts'),
 ])

@@ -30,7 +30,7 @@ const ServiceKeys = {
         name: AdminToken.shape.name.describe('Name in the audit log'),
         token: AdminToken.shape.token.describe('At least 16 characters'),
         scope: AdminToken.shape.scope.describe(
-          '`admin` (default): all. `read`: GET. `runtime`: for each request of a host',
+          '`admin` (default): all. `read`: GET. `runtime`: for each request of a host. `reveal`: the same, and secrets of settings',
         ),
       }),
     )
@@ -194,6 +194,15 @@ export const Configuration = z.strictObject({
     })
     .prefault({})
     .describe('Outbound webhooks'),
+  settings: z
+    .strictObject({
+      define: z
+        .record(z.string(), z.unknown())
+        .default({})
+        .describe('Definitions by name: JSON Schemas, `writeOnly: true` for a secret. In TypeScript also Zod schemas'),
+    })
+    .prefault({})
+    .describe('Settings of tenants'),
   egress: EgressFile.prefault({}).describe("Tenantry's own requests: webhooks, single sign-on"),
   resilience: ResilienceSettings.extend({
     redis: ResilienceSettings.shape.redis.describe('While the store is unavailable: `fail-open` or `fail-closed`'),

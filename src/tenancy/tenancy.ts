@@ -15,6 +15,7 @@ import { assertApplicationKey, keepApplicationKey } from '../kernel/database/app
 import { Database } from '../kernel/database/database.ts'
 import { migrateLocked } from '../kernel/database/migrations.ts'
 import { assertSeparateSessions } from '../kernel/database/session-check.ts'
+import { explained } from '../kernel/database/start-failures.ts'
 import type { Doctor } from '../kernel/doctor/doctor.ts'
 import type { Examinations } from '../kernel/doctor/examinations.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
@@ -147,7 +148,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     return Object.assign(core, servicesOf(all.filter(isOptional))) as Tenancy<Satellites>
   } catch (error) {
     await stop()
-    throw error
+    throw explained(error)
   }
 }
 
