@@ -12,6 +12,7 @@ import { tableChangesPart } from '../tenants/isolation/part.ts'
 import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
+import { outboxPart } from '../tenants/outbox/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
 import { tables } from '../tenants/tenant/tables.ts'
@@ -68,6 +69,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     loginsPart,
     registryPart,
     plansPart,
+    outboxPart,
     lifecyclePart,
     migrationsPart,
     transfersPart,

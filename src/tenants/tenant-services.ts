@@ -5,6 +5,7 @@ import type { Storage } from './isolation/drivers.ts'
 import type { Lifecycle } from './lifecycle/parts.ts'
 import type { Installation } from './lifecycle/provisioning.ts'
 import type { MigrationRuns } from './migrations/runs.ts'
+import type { Outbox } from './outbox/outbox.ts'
 import type { Plans } from './registry/plans.ts'
 import type { Registry } from './registry/registry.ts'
 import type { Transfers } from './transfers/transfers.ts'
@@ -19,4 +20,5 @@ export interface TenantServices {
   readonly transfers: Transfers
   readonly provisioning: Installation
   readonly handles: Handles
+  readonly outbox: Outbox
 }

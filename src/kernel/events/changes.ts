@@ -1,8 +1,10 @@
 /**
  * The event of a change by an administrator, the host or Tenantry. A service publishes it in the transaction of the change; the actor and
- * the request are in the context. The audit log listens to it.
+ * the request are in the context. The audit log listens to it. A change in a tenant's transaction is posted to its outbox.
  */
 import { z } from 'zod'
+import { joinedOutbox } from '../outbox/joining.ts'
+import { eachEntry, type OutboxEntry, outboxEntry } from '../outbox/kinds.ts'
 import { type Events, event } from './events.ts'
 
 const image = z.record(z.string(), z.unknown()).nullable()
@@ -24,6 +26,19 @@ export const ChangeRecorded = event(
 
 export type Change = z.input<typeof ChangeRecorded.own>
 
-export const recordChange = async (events: Events, change: Change): Promise<void> => {
-  await events.publish(ChangeRecorded, change)
+const KIND = 'changes.record'
+
+/** Records a change in the transaction in progress: that of the backoffice, or that of the tenant. */
+export async function recordChange(events: Events, change: Change): Promise<void> {
+  const outbox = joinedOutbox(change.tenantId)
+  if (outbox) await outbox.post(KIND, change)
+  else await events.publish(ChangeRecorded, change)
 }
+
+export const recordedChanges = outboxEntry(
+  KIND,
+  ChangeRecorded.own.omit({ tenantId: true }),
+  eachEntry(({ events }: { readonly events: Events }, { tenantId, payload, postedAt }: OutboxEntry) =>
+    events.publish(ChangeRecorded, { ...payload, tenantId }, postedAt),
+  ),
+)

@@ -107,7 +107,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
     const handle = handles.of(located)
-    const { id, db, dialect, transaction } = handle
+    const { id, db, dialect, transaction, statements } = handle
     const { tenant: record } = located
     const tenant = {
       ...REFUSED_SETTINGS,
@@ -115,6 +115,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
       db,
       dialect,
       transaction,
+      statements,
       record,
       get pool() {
         return handle.pool

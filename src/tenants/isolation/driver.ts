@@ -18,6 +18,7 @@ import type { Statement, StatementResult, TenantConnection } from './connection.
 import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { TenantMigration } from './migrations.ts'
 import type { OrphanedRows, RegisteredLocation } from './orphaned-rows.ts'
+import type { DriverOutbox } from './outbox.ts'
 import type { Placement } from './placement.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 
@@ -86,6 +87,8 @@ export interface IsolationDriver {
   advanceSequences?(location: StorageLocation, wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
   /** A connection for several statements. Throws `E_TENANT_CONNECTION_LIMIT` if none becomes free in time. */
   connect(location: StorageLocation): Promise<TenantConnection>
+  /** Entries that transactions of tenants post. */
+  readonly outbox: DriverOutbox
   /** Closes the storage: from now on its server rejects every statement of the tenant. */
   fence(location: StorageLocation): Promise<void>
   unfence(location: StorageLocation): Promise<void>
