@@ -64,10 +64,19 @@ export const ledger = () =>
     name: 'ledger',
     summary: 'Stores numbers',
     tables: [
-      { name: '0001_ledger', up: 'create table ledger_lines (tenant_id text not null, n int not null, actor text not null)' },
+      {
+        name: '0001_ledger',
+        up: 'create table ledger_lines (tenant_id text not null, n int not null, actor text not null)',
+      },
     ],
     service: (kernel) => new Ledger(kernel),
-    outbox: [outboxEntry(ADD, Addition, eachEntry((service: Ledger, entry: OutboxEntry) => service.posted(entry)))],
+    outbox: [
+      outboxEntry(
+        ADD,
+        Addition,
+        eachEntry((service: Ledger, entry: OutboxEntry) => service.posted(entry)),
+      ),
+    ],
   })
 
 export type LedgerSatellites = [ReturnType<typeof ledger>]

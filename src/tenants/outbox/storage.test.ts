@@ -1,6 +1,5 @@
 /** Entries that no process has relayed: each driver relays them before it drops storage, and no copy contains them. */
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../../drivers/isolation/sqlite/driver.ts'
@@ -15,7 +14,7 @@ let tenancy: LedgerTenancy
 beforeAll(async () => {
   const notes = { ...NOTES, async up() {}, down: undefined }
   opened = await openLedger({
-    isolation: [schemaPg(), rowscopePg(), databasePg(), sqliteMemory()],
+    isolation: [schemaPg(), rowscopePg(), sqliteMemory()],
     migrations: [notes],
   })
   tenancy = opened.tenancy
@@ -26,7 +25,7 @@ afterAll(() => opened.end())
 const locationOf = async (id: string) => toLocation(await tenancy.tenants.registry.row(id))
 const driverOf = (isolation: string) => tenancy.tenants.storage.driver(isolation)
 
-describe.for(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s', (isolation) => {
+describe.for(['schema-pg', 'rowscope-pg', 'sqlite-memory'])('%s', (isolation) => {
   const id = `of-${isolation}`
   beforeAll(() => installed(tenancy, { id, name: 'Acme', isolation }))
 
@@ -54,7 +53,7 @@ describe.for(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s',
   })
 })
 
-test.for(['schema-pg', 'rowscope-pg', 'database-pg'])('a copy of %s contains no entries', async (isolation) => {
+test.for(['schema-pg', 'rowscope-pg'])('a copy of %s contains no entries', async (isolation) => {
   const id = `copied-${isolation}`
   await installed(tenancy, { id, name: 'Acme', isolation })
   await (await tenancy.tenant(id)).transaction(() => tenancy.ledger.add(id, 3))

@@ -1,39 +1,37 @@
-/** Entries of tenants' transactions: applied once after a commit, never after a rollback, on each driver. */
+/** Cases of entries in a shared database: applied once after a commit, never after a rollback. */
 import { randomUUID } from 'node:crypto'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
-import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
 import { runInContext } from '../../kernel/base/context.ts'
 import { createSecrets } from '../../kernel/crypto/crypto.ts'
 import { eventually, installed, type TestTenancy } from '../../testing/base/tenancy.ts'
+import type { IsolationDriver } from '../isolation/driver.ts'
 import { ADD, type LedgerSatellites, type LedgerTenancy, openLedger } from './outbox.fixture.ts'
 
 const ANN = { type: 'user', id: 'ann', name: 'Ann' } as const
 
-let opened: TestTenancy<LedgerSatellites>
-let tenancy: LedgerTenancy
+const id = 'acme'
 
-/** The role has no worker: only the process that posts relays. */
-beforeAll(async () => {
-  opened = await openLedger({ isolation: [schemaPg(), rowscopePg()], role: 'api' })
-  tenancy = opened.tenancy
-  await opened.open({ isolation: [schemaPg(), rowscopePg()], role: 'worker' })
-})
-afterAll(() => opened.end())
+/** @param isolation a driver for each tenancy */
+export function describeOutbox(isolation: () => IsolationDriver): void {
+  let opened: TestTenancy<LedgerSatellites>
+  let tenancy: LedgerTenancy
 
-const numbers = (id: string) => tenancy.ledger.numbers(id)
-const applied = (id: string, expected: readonly number[]) =>
-  eventually(async () => expect(await numbers(id)).toEqual(expected))
-const outboxRows = async (id: string) => {
-  const { rows } = await tenancy.kernel.database.sql('select kind, context, mac from tenantry.outbox where tenant = $1', [
-    id,
-  ])
-  return rows
-}
+  beforeAll(async () => {
+    opened = await openLedger({ isolation: [isolation()] })
+    tenancy = opened.tenancy
+    await installed(tenancy, { id, name: 'Acme' })
+  })
+  afterAll(() => opened.end())
 
-describe.for(['schema-pg', 'rowscope-pg'])('%s', (isolation) => {
-  const id = `of-${isolation}`
-  beforeAll(() => installed(tenancy, { id, name: 'Acme', isolation }))
+  const numbers = (tenantId = id) => tenancy.ledger.numbers(tenantId)
+  const applied = (expected: readonly number[]) => eventually(async () => expect(await numbers()).toEqual(expected))
+  const outboxRows = async () => {
+    const { rows } = await tenancy.kernel.database.sql(
+      'select kind, context, mac from tenantry.outbox where tenant = $1',
+      [id],
+    )
+    return rows
+  }
 
   test('a call in a committed transaction is applied once, with its actor', async () => {
     const tenant = await tenancy.tenant(id)
@@ -41,11 +39,11 @@ describe.for(['schema-pg', 'rowscope-pg'])('%s', (isolation) => {
       tenant.transaction(async (db) => {
         await db.insertInto('notes').values({ id: 1 }).execute()
         await tenancy.ledger.add(id, 1)
-        expect(await numbers(id)).toEqual([])
+        expect(await numbers()).toEqual([])
       }),
     )
     await eventually(async () => expect(await tenancy.ledger.lines(id)).toEqual([{ tenantId: id, n: 1, actor: 'ann' }]))
-    await eventually(async () => expect(await outboxRows(id)).toEqual([]))
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
   })
 
   test('a call in a rolled back transaction has no effect', async () => {
@@ -56,7 +54,7 @@ describe.for(['schema-pg', 'rowscope-pg'])('%s', (isolation) => {
     })
     await expect(failing).rejects.toThrow('duplicate key')
     await tenant.transaction(() => tenancy.ledger.add(id, 3))
-    await applied(id, [1, 3])
+    await applied([1, 3])
   })
 
   test('a call in a transaction of the backoffice joins that, also inside a tenant’s transaction', async () => {
@@ -66,7 +64,7 @@ describe.for(['schema-pg', 'rowscope-pg'])('%s', (isolation) => {
       throw new Error('rolled back')
     })
     await expect(failing).rejects.toThrow('rolled back')
-    expect(await numbers(id)).toEqual([1, 3, 4])
+    expect(await numbers()).toEqual([1, 3, 4])
   })
 
   test('a call for another tenant does not join the transaction', async () => {
@@ -120,8 +118,8 @@ describe.for(['schema-pg', 'rowscope-pg'])('%s', (isolation) => {
     await Promise.all([pool.query(post), pool.query(post)])
     await pool.query(post)
     await transaction(() => tenancy.ledger.add(id, 21))
-    await eventually(async () => expect(await outboxRows(id)).toEqual([]))
-    expect((await numbers(id)).filter((n) => n >= 20)).toEqual([20, 21])
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
+    expect((await numbers()).filter((n) => n >= 20)).toEqual([20, 21])
   })
 
   test('statements of calls are applied with a transaction of a library', async () => {
@@ -137,7 +135,7 @@ describe.for(['schema-pg', 'rowscope-pg'])('%s', (isolation) => {
     await client.query(second.text, [...second.values])
     await client.query('commit')
     client.release()
-    await eventually(async () => expect((await numbers(id)).filter((n) => n >= 30)).toEqual([31]))
+    await eventually(async () => expect((await numbers()).filter((n) => n >= 30)).toEqual([31]))
   })
 
   test('a failed entry is kept with its error, the others of its batch are applied, and a retry applies it', async () => {
@@ -146,24 +144,26 @@ describe.for(['schema-pg', 'rowscope-pg'])('%s', (isolation) => {
     await tenant.transaction(async () => {
       for (const n of [40, 41, 42]) await tenancy.ledger.add(id, n)
     })
-    await eventually(async () => expect((await numbers(id)).filter((n) => n >= 40)).toEqual([40, 42]))
+    await eventually(async () => expect((await numbers()).filter((n) => n >= 40)).toEqual([40, 42]))
     const { outbox } = tenancy.tenants
     const { data } = await outbox.failed.list({ tenantId: id })
-    expect(data).toMatchObject([{ tenantId: id, kind: ADD, payload: { n: 41 }, error: expect.stringContaining('n: is rejected') }])
+    expect(data).toMatchObject([
+      { tenantId: id, kind: ADD, payload: { n: 41 }, error: expect.stringContaining('n: is rejected') },
+    ])
     expect(await outbox.failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 1 })
     for (const { ledger } of opened.opened()) ledger.rejected.delete(41)
     expect(await outbox.failed.retry({ tenantId: id })).toEqual({ applied: 1, failed: 0 })
     expect(await outbox.failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 0 })
-    expect((await numbers(id)).filter((n) => n >= 40)).toEqual([40, 41, 42])
+    expect((await numbers()).filter((n) => n >= 40)).toEqual([40, 41, 42])
   })
 
   test('an entry older than 35 days is not applied', async () => {
     const post = `insert into tenantry.outbox (id, tenant, kind, payload, posted_at)
       values (gen_random_uuid(), $1, $2, '{"n": 50}', now() - interval '35 days 1 second')`
     await tenancy.kernel.database.sql(post, [id, ADD])
-    await eventually(async () => expect(await outboxRows(id)).toEqual([]))
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
     const { data } = await tenancy.tenants.outbox.failed.list({ tenantId: id })
     expect(data).toMatchObject([{ payload: { n: 50 }, error: 'The entry is older than 35 days.' }])
-    expect(await numbers(id)).not.toContain(50)
+    expect(await numbers()).not.toContain(50)
   })
-})
+}

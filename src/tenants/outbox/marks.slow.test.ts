@@ -14,7 +14,7 @@ let opened: TestTenancy<LedgerSatellites>
 let posting: LedgerTenancy
 /** Relays marked databases when a test asks for it. */
 let worker: LedgerTenancy
-let nowMs = performance.now()
+let nowMs = 0
 
 beforeAll(async () => {
   const notes = { ...NOTES, up: 'create table notes (id int primary key)' }
@@ -23,10 +23,11 @@ beforeAll(async () => {
   await installed(posting, { id, name: 'Acme' })
   await installed(posting, { id: 'idle', name: 'Idle' })
   await posting.tenants.outbox.stop()
-  worker = await opened.open({ role: 'api' })
+  worker = await another()
 })
 afterAll(() => opened.end())
 
+const another = () => opened.open({ role: 'api', isolation: [databasePg()] })
 const marks = async () => {
   const { rows } = await posting.kernel.database.sql(
     'select tenant_id as "tenantId", version from multitenancy.outbox_marks order by tenant_id',
@@ -34,12 +35,24 @@ const marks = async () => {
   return rows
 }
 /** A worker looks at the marks after a time by its own clock. */
-const look = (afterMs: number) => worker.tenants.outbox.relayMarked((nowMs += afterMs))
+async function look(afterMs: number): Promise<void> {
+  nowMs += afterMs
+  await worker.tenants.outbox.relayMarked(nowMs)
+}
 const numbers = () => posting.ledger.numbers(id)
-const post = async (n: number) => (await posting.tenant(id)).transaction(() => posting.ledger.add(id, n))
+const post = async (tenancy: LedgerTenancy, ...numbers: number[]) => {
+  const { transaction } = await tenancy.tenant(id)
+  for (const n of numbers) await transaction(() => tenancy.ledger.add(id, n))
+}
+/** A process that posts and relays nothing, as after a crash. */
+async function killed(): Promise<LedgerTenancy> {
+  const tenancy = await another()
+  await tenancy.tenants.outbox.stop()
+  return tenancy
+}
 
 test('entries of a killed process are applied after its mark is unchanged for 30 s; then the mark is deleted', async () => {
-  await post(1)
+  await post(posting, 1)
   expect(await marks()).toMatchObject([{ tenantId: id }])
   await look(0)
   await look(UNCHANGED_MS - 1)
@@ -49,34 +62,49 @@ test('entries of a killed process are applied after its mark is unchanged for 30
   expect(await marks()).toEqual([])
 })
 
-test('a process that trusts its mark does not write it again', async () => {
-  await posting.tenants.outbox.prepare(driver(), await location())
-  const before = await marks()
-  await post(2)
-  expect(await marks()).toEqual(before)
-  await look(0)
-  await look(UNCHANGED_MS)
-  expect(await numbers()).toEqual([1, 2])
-})
-
-test('a mark of a transaction that has posted and not ended is not deleted', async () => {
-  await markAgain()
-  await look(0)
-  const committed = (await posting.tenant(id)).transaction(async () => {
-    await posting.ledger.add(id, 3)
-    await look(UNCHANGED_MS)
-    expect(await marks()).toMatchObject([{ tenantId: id }])
-  })
-  await committed
+test('a process writes its mark once for several posts', async () => {
+  const tenancy = await killed()
+  await post(tenancy, 2)
+  const [mark] = await marks()
+  await post(tenancy, 3)
+  expect(await marks()).toEqual([mark])
   await look(0)
   await look(UNCHANGED_MS)
   expect(await numbers()).toEqual([1, 2, 3])
+})
+
+test('a mark is not deleted while a transaction that has posted has not ended', async () => {
+  const tenancy = await killed()
+  const { transaction } = await tenancy.tenant(id)
+  await transaction(async () => {
+    await tenancy.ledger.add(id, 4)
+    await look(0)
+    await look(UNCHANGED_MS)
+    expect(await marks()).toMatchObject([{ tenantId: id }])
+  })
+  await look(0)
+  await look(UNCHANGED_MS)
+  expect(await numbers()).toEqual([1, 2, 3, 4])
+  expect(await marks()).toEqual([])
+})
+
+test('a rolled back transaction leaves no entry, and its mark is deleted', async () => {
+  const tenancy = await killed()
+  const { transaction } = await tenancy.tenant(id)
+  const failing = transaction(async () => {
+    await tenancy.ledger.add(id, 5)
+    throw new Error('rolled back')
+  })
+  await expect(failing).rejects.toThrow('rolled back')
+  await look(0)
+  await look(UNCHANGED_MS)
+  expect(await numbers()).toEqual([1, 2, 3, 4])
   expect(await marks()).toEqual([])
 })
 
 test('only one of two workers claims a mark, and another mark of a process lets both wait again', async () => {
   await markAgain()
-  const other = await opened.open({ role: 'api' })
+  const other = await another()
   await look(0)
   await other.tenants.outbox.relayMarked(nowMs)
   await markAgain()
@@ -88,20 +116,29 @@ test('only one of two workers claims a mark, and another mark of a process lets 
   expect(await marks()).toEqual([])
 })
 
+test('entries of a database are applied before it is dropped, and its mark is deleted', async () => {
+  await installed(posting, { id: 'dropped', name: 'Dropped' })
+  const tenancy = await killed()
+  await (await tenancy.tenant('dropped')).transaction(() => tenancy.ledger.add('dropped', 1))
+  const place = toLocation(await posting.tenants.registry.row('dropped'))
+  await driver().fence(place)
+  await posting.tenants.lostPlacements.drop(place)
+  expect(await posting.ledger.numbers('dropped')).toEqual([1])
+  expect(await marks()).toEqual([])
+})
+
 test('a process relays its own entries after the commit', async () => {
-  const own = await opened.open({ role: 'api' })
+  const own = await another()
   const tenant = await own.tenant(id)
-  await tenant.transaction(() => own.ledger.add(id, 4))
-  await eventually(async () => expect(await numbers()).toEqual([1, 2, 3, 4]))
+  await tenant.transaction(() => own.ledger.add(id, 5))
+  await eventually(async () => expect(await numbers()).toEqual([1, 2, 3, 4, 5]))
 })
 
 test('a database of an earlier version has the objects of the outbox before the first post', async () => {
-  const { server } = { server: driver() }
-  await server.execute(await location(), { text: 'select 1' })
-  const own = await opened.open({ role: 'api' })
+  const own = await another()
   await inDatabase('drop function tenantry.post; drop table tenantry.outbox')
-  await (await own.tenant(id)).transaction(() => own.ledger.add(id, 5))
-  await eventually(async () => expect(await numbers()).toEqual([1, 2, 3, 4, 5]))
+  await (await own.tenant(id)).transaction(() => own.ledger.add(id, 6))
+  await eventually(async () => expect(await numbers()).toEqual([1, 2, 3, 4, 5, 6]))
 })
 
 const driver = () => posting.tenants.storage.driver('database-pg')
@@ -109,7 +146,7 @@ const location = async () => toLocation(await posting.tenants.registry.row(id))
 
 /** Another process marks the database. */
 async function markAgain(): Promise<void> {
-  const other = await opened.open({ role: 'api' })
+  const other = await another()
   await other.tenants.outbox.prepare(other.tenants.storage.driver('database-pg'), await location())
 }
 
