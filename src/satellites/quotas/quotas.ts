@@ -33,7 +33,7 @@ import {
   type QuotaSnapshot,
   rejectionOf,
 } from './outcome.ts'
-import { type PostedTrack, postTrack } from './posted-tracks.ts'
+import { postTrack } from './posted-tracks.ts'
 import { recorded } from './recorded.ts'
 import { DecisionCounts } from './series.ts'
 
@@ -49,6 +49,7 @@ type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 export class Quotas {
   readonly counts = new DecisionCounts()
   readonly alerts: Alerts
+  readonly afterCommit: (work: () => unknown) => void
   readonly #kernel: Kernel
   readonly #tenants: KnownTenants
   readonly #hasHeaders: boolean
@@ -58,6 +59,7 @@ export class Quotas {
     this.#tenants = tenants
     this.#hasHeaders = headers
     this.alerts = new Alerts(kernel)
+    this.afterCommit = (work) => kernel.database.afterCommit(work)
   }
 
   /**
@@ -71,13 +73,6 @@ export class Quotas {
     if (outbox) return (await this.getUsage(tenantId, quota)) + (await postTrack(outbox, quota, amount))
     const { taken } = await this.#apply(tenant, 'track', [{ quota, amount }])
     return taken.usages[0] ?? 0
-  }
-
-  /** Counts calls of tenants' transactions after their ids are committed, so that none is counted twice. */
-  posted(tracks: readonly PostedTrack[]): void {
-    for (const { tenantId, payload } of tracks) {
-      this.#kernel.database.afterCommit(() => this.track(tenantId, payload.quota, payload.amount))
-    }
   }
 
   /**

@@ -16,6 +16,7 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
 import type { Statement, StatementResult, TenantConnection } from './connection.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
+import type { StorageLocation } from './location.ts'
 import type { TenantMigration } from './migrations.ts'
 import type { OrphanedRows, RegisteredLocation } from './orphaned-rows.ts'
 import type { DriverOutbox } from './outbox.ts'
@@ -23,16 +24,8 @@ import type { Placement } from './placement.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 
 export type { Statement, StatementResult, TenantConnection, TransactionModes } from './connection.ts'
+export type { StorageLocation } from './location.ts'
 export { type ConnectionLimits, type Placement, PUBLIC_RIGHTS, type PublicRight } from './placement.ts'
-
-export interface StorageLocation {
-  readonly tenantId: string
-  /** Name of the driver. */
-  readonly isolation: string
-  readonly placement: string
-  readonly locator: string
-  readonly epoch: number
-}
 
 export interface Capabilities {
   /** `postgres` has SQL migrations and locators on a server; `sqlite` has only TypeScript migrations. */

@@ -2,7 +2,7 @@
  * The outbox of a tenant's storage: a part of the port in driver.ts. A transaction of the tenant posts entries, which
  * exist if it commits. Statements of tenants cannot read or change them.
  */
-import type { StorageLocation } from './driver.ts'
+import type { StorageLocation } from './location.ts'
 
 /** A statement that posts: `$1` and so on in PostgreSQL, `?` in SQLite. */
 export interface PostStatement {

@@ -96,7 +96,7 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     await expect(large).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
   })
 
-  test('SQL of the host posts with the actor sql, whatever its context names', async () => {
+  test('SQL of the host posts with the actor sql, also with a forged MAC', async () => {
     const { pool } = await tenancy.tenant(id)
     const forged = JSON.stringify({ requestId: null, actor: ANN, ip: null })
     const other = createSecrets(Buffer.alloc(32, 9).toString('base64')).sign(forged, 'outbox entry')

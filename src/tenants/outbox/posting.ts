@@ -1,6 +1,6 @@
 /**
  * Creates entries of the outbox. A MAC under the application key proves that a process of the tenancy has posted an
- * entry with this context. Without it the actor is `sql`, whatever the context names.
+ * entry with this context. Without it the actor is `sql`, and the context is ignored.
  */
 import { type Actor, type Context, currentContext } from '../../kernel/base/context.ts'
 import { invalid } from '../../kernel/base/errors.ts'

@@ -2,8 +2,9 @@
  * Rules for a placement's own database outside of tenants' schemas: which objects tenants' statements can use or create
  * there. The login has all rights of PUBLIC.
  */
+
+import { isPost } from '../catalog/outbox-objects.ts'
 import type { CatalogRule } from '../catalog/rule.ts'
-import { isPost } from '../outbox/objects.ts'
 
 const RELATION = `pg_describe_object('pg_class'::regclass, granted.oid, 0)`
 const RIGHTS = `string_agg(distinct lower(privilege_type), ', ')`

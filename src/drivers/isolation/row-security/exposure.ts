@@ -13,7 +13,7 @@
  *   it.
  */
 import pg from 'pg'
-import { isPost } from '../outbox/objects.ts'
+import { isPost } from '../catalog/outbox-objects.ts'
 import type { Finding } from './rules.ts'
 import { queryPinned, SHARED } from './sql.ts'
 

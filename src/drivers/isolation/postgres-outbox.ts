@@ -3,12 +3,12 @@
  * rolls it back, and another one takes the entries again.
  */
 import type pg from 'pg'
-import { sqlState } from '../../../kernel/database/database.ts'
-import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
-import type { DriverOutbox, PostedEntry, RelayOptions } from '../../../tenants/isolation/outbox.ts'
-import { baseObjects } from '../migrations/postgres-migrator.ts'
-import type { PostgresServer } from '../server/postgres-server.ts'
-import { inTransaction } from '../transactions/owner-transaction.ts'
+import { sqlState } from '../../kernel/database/database.ts'
+import type { StorageLocation } from '../../tenants/isolation/driver.ts'
+import type { DriverOutbox, PostedEntry, RelayOptions } from '../../tenants/isolation/outbox.ts'
+import { baseObjects } from './migrations/postgres-migrator.ts'
+import type { PostgresServer } from './server/postgres-server.ts'
+import { inTransaction } from './transactions/owner-transaction.ts'
 
 /** An entry has 256 KiB at most. */
 const BATCH = 200
