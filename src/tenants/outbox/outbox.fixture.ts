@@ -22,6 +22,8 @@ export interface Line {
 export class Ledger {
   /** Numbers that are rejected. */
   readonly rejected = new Set<number>()
+  /** Called in the transaction that applies an entry, after its line was written. */
+  onPosted = () => {}
   readonly #kernel: Kernel
 
   constructor(kernel: Kernel) {
@@ -33,9 +35,10 @@ export class Ledger {
     await this.write(tenantId, n)
   }
 
-  posted({ tenantId, payload }: OutboxEntry<z.output<typeof Addition>>): Promise<void> {
+  async posted({ tenantId, payload }: OutboxEntry<z.output<typeof Addition>>): Promise<void> {
     if (this.rejected.has(payload.n)) throw invalid([{ path: 'n', message: 'is rejected' }])
-    return this.write(tenantId, payload.n)
+    await this.write(tenantId, payload.n)
+    this.onPosted()
   }
 
   async write(tenantId: string, n: number): Promise<void> {

@@ -19,6 +19,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { PostedEntry, PostStatement, RelayOptions } from '../isolation/outbox.ts'
+import { type Registry, toLocation } from '../registry/registry.ts'
 import { Application } from './application.ts'
 import { FailedEntries } from './failed-entries.ts'
 import { Marks } from './marks.ts'
@@ -31,6 +32,7 @@ export class Outbox {
   readonly failed: FailedEntries
   readonly #kernel: Kernel
   readonly #storage: Storage
+  readonly #registry: Pick<Registry, 'row'>
   readonly #application: Application
   readonly #marks: Marks
   /** Databases with a relay in progress; true: it runs once more. */
@@ -41,9 +43,10 @@ export class Outbox {
   readonly #stops: (() => Promise<void>)[] = []
   #isStopped = false
 
-  constructor(kernel: Kernel, storage: Storage) {
+  constructor(kernel: Kernel, storage: Storage, registry: Pick<Registry, 'row'>) {
     this.#kernel = kernel
     this.#storage = storage
+    this.#registry = registry
     this.#application = new Application(kernel)
     this.failed = new FailedEntries(kernel, this.#application)
     this.#marks = new Marks(kernel.database)
@@ -58,6 +61,20 @@ export class Outbox {
   async prepare(driver: IsolationDriver, location: StorageLocation): Promise<void> {
     await driver.outbox.prepare(location)
     if (driver.outbox.whileEmpty) await this.#marks.mark(location)
+  }
+
+  /**
+   * The same for a program that connects to the storage itself: call it before its transaction posts.
+   * `E_TENANT_NOT_FOUND`
+   */
+  async mark(tenantId: string): Promise<void> {
+    const location = toLocation(await this.#registry.row(tenantId))
+    await this.prepare(this.#storage.driver(location.isolation), location)
+  }
+
+  /** Relays entries of such a program: call it after its commit. `E_TENANT_NOT_FOUND` */
+  async relay(tenantId: string): Promise<void> {
+    this.wake(toLocation(await this.#registry.row(tenantId)))
   }
 
   /** Runs a statement that posts. */

@@ -5,6 +5,7 @@ import { handles, jobType } from '../../kernel/jobs/jobs.ts'
 import { cachedGauges, SMALL_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import type { Part } from '../../kernel/part-definition.ts'
 import type { Storage } from '../isolation/drivers.ts'
+import type { Registry } from '../registry/registry.ts'
 import { outboxDiagnosis } from './doctor.ts'
 import { operations } from './operations.ts'
 import { Outbox } from './outbox.ts'
@@ -17,11 +18,16 @@ const PruneOutbox = jobType({
   workers: 1,
 })
 
-export const outboxPart: Part<'outbox', Outbox, { readonly storage: Storage }> = {
+interface Dependencies {
+  readonly storage: Storage
+  readonly registry: Registry
+}
+
+export const outboxPart: Part<'outbox', Outbox, Dependencies> = {
   name: 'outbox',
   tables,
   tenantTables: ['outbox_failed'],
-  service: (kernel, { storage }) => new Outbox(kernel, storage),
+  service: (kernel, { storage, registry }) => new Outbox(kernel, storage, registry),
   start: (outbox) => outbox.start(),
   work: (outbox) => outbox.work(),
   operations,
