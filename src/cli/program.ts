@@ -4,6 +4,7 @@ import type { ProjectedCommand } from '../kernel/api/projection.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'
 import { satellites } from '../service/main.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
+import { outboxPart } from '../tenants/outbox/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
@@ -12,7 +13,7 @@ import { runRemotely } from './remote/caller.ts'
 /** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
-  ...[{ name: 'tenants', commands: tenantCommands }, ...satellites]
+  ...[{ name: 'tenants', commands: tenantCommands }, outboxPart, ...satellites]
     .filter(({ commands = [] }) => commands.length > 0)
     .map(({ name, commands = [] }) => ({
       heading: headingOf(name),

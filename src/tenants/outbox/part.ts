@@ -26,7 +26,7 @@ interface Dependencies {
 export const outboxPart: Part<'outbox', Outbox, Dependencies> = {
   name: 'outbox',
   tables,
-  tenantTables: ['outbox_failed'],
+  tenantTables: ['outbox_failed', 'outbox_marks'],
   service: (kernel, { storage, registry }) => new Outbox(kernel, storage, registry),
   start: (outbox) => outbox.start(),
   work: (outbox) => outbox.work(),
