@@ -12,7 +12,7 @@ import { tableChangesPart } from '../tenants/isolation/part.ts'
 import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
-import { outboxPart } from '../tenants/outbox/part.ts'
+import { outboxPart, relayPart } from '../tenants/outbox/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
 import { tables } from '../tenants/tenant/tables.ts'
@@ -78,12 +78,12 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)
-  const reserved = [...before, scopePart].map(({ name }): string => name)
+  const reserved = [...before, scopePart, relayPart].map(({ name }): string => name)
   const taken = names.find((name) => RESERVED.includes(name) || reserved.includes(name))
   if (taken) throw new Error(`Satellite "${taken}" has the name of a part of every tenancy.`)
   const repeated = names.find((name, index) => names.indexOf(name) !== index)
   if (repeated) throw new Error(`Satellite "${repeated}" is configured twice.`)
-  return [...before, ...satellites.map(fromSatellite), scopePart]
+  return [...before, ...satellites.map(fromSatellite), scopePart, relayPart]
 }
 
 /** A satellite receives only the tenants. */

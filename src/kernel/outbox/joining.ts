@@ -7,13 +7,19 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 /** The outbox of the tenant's transaction in progress. */
 export interface JoinedOutbox {
   readonly tenantId: string
-  /** Posts an entry in the transaction. Resolves to true. `E_INVALID_REQUEST` if it exceeds 256 KiB. */
-  post(kind: string, payload: object): Promise<true>
+  /** Posts an entry in the transaction. `E_INVALID_REQUEST` if it exceeds 256 KiB. */
+  post(kind: string, payload: object): Promise<void>
 }
 
 const joined = new AsyncLocalStorage<JoinedOutbox | undefined>()
 
-/** The outbox that a call for this tenant must use; undefined outside of a transaction of this tenant. */
+/**
+ * The outbox that a call for this tenant must use; undefined outside of a transaction of this tenant.
+ *
+ * @example
+ *   const outbox = joinedOutbox(tenantId)
+ *   return outbox ? outbox.post('orders.add', { total }) : this.write(tenantId, total)
+ */
 export function joinedOutbox(tenantId: string | null): JoinedOutbox | undefined {
   const outbox = joined.getStore()
   return outbox?.tenantId === tenantId ? outbox : undefined

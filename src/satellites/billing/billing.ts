@@ -198,8 +198,10 @@ export class Billing {
     parsed(z.string().min(1).max(100), meter, 'meter')
     const used = { meter, quantity, at: this.dependencies.kernel.clock.now() }
     const usageId = usageIdOf(tenantId, meter, id)
-    if (await joinedOutbox(tenantId)?.post(REPORT_USAGE, { id: usageId, meter, quantity })) return true
-    return this.usage.report(tenantId, used, usageId)
+    const outbox = joinedOutbox(tenantId)
+    if (!outbox) return this.usage.report(tenantId, used, usageId)
+    await outbox.post(REPORT_USAGE, { id: usageId, meter, quantity })
+    return true
   }
 
   /** Health check without a request to the provider: `health.register('billing', () => tenancy.billing.check())`. */

@@ -79,8 +79,8 @@ export class TenantMetrics {
     const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
     if (!located || located.tenant.status === 'deleted') throw tenantNotFound(tenantId)
     if (amount === 0) return
-    if (await joinedOutbox(tenantId)?.post(INCREMENT, { key, amount })) return
-    return this.#count(day, tenantId, key, amount)
+    const outbox = joinedOutbox(tenantId)
+    return outbox ? outbox.post(INCREMENT, { key, amount }) : this.#count(day, tenantId, key, amount)
   }
 
   /** Counts increments of tenants' transactions after their ids are committed, so that none is counted twice. */

@@ -82,7 +82,6 @@ export function handleOver(
         const post = async (kind: string, payload: object) => {
           const { text, values } = posts.statement(kind, payload)
           await inside.executeQuery(CompiledQuery.raw(text, [...values]))
-          return true as const
         }
         return enterOutbox({ tenantId, post }, run)
       }),
@@ -90,7 +89,6 @@ export function handleOver(
       const statements: PostStatement[] = []
       const post = async (kind: string, payload: object) => {
         if (posts) statements.push(posts.statement(kind, payload))
-        return true as const
       }
       await enterOutbox({ tenantId, post }, async () => await calls())
       await posts?.prepare()

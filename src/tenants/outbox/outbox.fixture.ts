@@ -31,8 +31,8 @@ export class Ledger {
   }
 
   async add(tenantId: string, n: number): Promise<void> {
-    if (await joinedOutbox(tenantId)?.post(ADD, { n })) return
-    await this.write(tenantId, n)
+    const outbox = joinedOutbox(tenantId)
+    await (outbox ? outbox.post(ADD, { n }) : this.write(tenantId, n))
   }
 
   async posted({ tenantId, payload }: OutboxEntry<z.output<typeof Addition>>): Promise<void> {

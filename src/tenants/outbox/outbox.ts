@@ -108,13 +108,13 @@ export class Outbox {
     return this.#marks.forget(location)
   }
 
-  /** Age in seconds of the oldest entry, by placement with a shared database. */
+  /** Age in seconds of the oldest entry, by placement with a shared database; without unavailable ones. */
   async oldestSeconds(): Promise<ReadonlyMap<string, number>> {
     const { outbox } = this.#shared ?? {}
-    const ages = this.#storage.placements.map(
-      async (placement) => [placement, (await outbox?.oldestSeconds?.(placement)) ?? 0] as const,
-    )
-    return new Map(await Promise.all(ages))
+    const ages = new Map<string, number>()
+    const read = async (placement: string) => ages.set(placement, (await outbox?.oldestSeconds?.(placement)) ?? 0)
+    await Promise.allSettled(this.#storage.placements.map(read))
+    return ages
   }
 
   /** Deletes the ids of entries that were applied long ago. */

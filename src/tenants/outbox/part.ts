@@ -28,8 +28,6 @@ export const outboxPart: Part<'outbox', Outbox, Dependencies> = {
   tables,
   tenantTables: ['outbox_failed', 'outbox_marks'],
   service: (kernel, { storage, registry }) => new Outbox(kernel, storage, registry),
-  start: (outbox) => outbox.start(),
-  work: (outbox) => outbox.work(),
   operations,
   commands: commandsOf(operations),
   jobs: [handles(PruneOutbox, (outbox: Outbox) => outbox.prune())],
@@ -47,5 +45,13 @@ export const outboxPart: Part<'outbox', Outbox, Dependencies> = {
       ],
       { maxShare: SMALL_SHARE },
     ),
+}
+
+/** Relays after the satellites have started, and stops before them: their kinds are applied in between. */
+export const relayPart: Part<'relay', Outbox, { readonly outbox: Outbox }> = {
+  name: 'relay',
+  service: (_, { outbox }) => outbox,
+  start: (outbox) => outbox.start(),
+  work: (outbox) => outbox.work(),
   stop: (outbox) => outbox.stop(),
 }

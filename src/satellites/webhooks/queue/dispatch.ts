@@ -92,10 +92,13 @@ export class Dispatch {
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) throw tenantNotFound(String(tenantId))
     const name = parsed(EventName, event, 'event')
-    if (this.#kernel.streams.get(name))
-      throw invalid([{ path: 'event', message: `is reserved: "${name}" is a stream` }])
+    this.#assertNotReserved(name)
     const body = parsed(Payload, payload, 'payload')
-    if (await joinedOutbox(tenantId)?.post(DISPATCH, { event: name, payload: body })) return []
+    const outbox = joinedOutbox(tenantId)
+    if (outbox) {
+      await outbox.post(DISPATCH, { event: name, payload: body })
+      return []
+    }
     const message = this.#message(tenantId, name, body)
     return [...(await this.#sendOf(tenantId, message))]
   }
@@ -104,6 +107,7 @@ export class Dispatch {
   async posted(entries: readonly OutboxEntry<z.output<typeof DispatchRequest>>[]): Promise<void> {
     const { database } = this.#kernel
     const messages = entries.map(({ tenantId, payload: { event, payload }, postedAt, context }): Message => {
+      this.#assertNotReserved(event)
       const createdMs = postedAt.getTime()
       const traceparent = context.traceparent ?? null
       const body = serialise(payload)
@@ -138,6 +142,11 @@ export class Dispatch {
       })
     }
     return deliveries
+  }
+
+  #assertNotReserved(event: string): void {
+    if (this.#kernel.streams.get(event))
+      throw invalid([{ path: 'event', message: `is reserved: "${event}" is a stream` }])
   }
 
   #message(tenantId: string | null, event: string, payload: Readonly<Record<string, unknown>>): Message {
