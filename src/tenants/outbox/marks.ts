@@ -19,7 +19,7 @@ const TRUSTED_MS = 20_000
 const UNCHANGED_MS = 30_000
 const MAX_TRUSTED = 100_000
 
-interface Mark extends StorageLocation {
+export interface Mark extends StorageLocation {
   readonly version: number
 }
 
@@ -38,16 +38,20 @@ export class Marks {
   async during<T>(location: StorageLocation, post: () => Promise<T>): Promise<T> {
     const markedAt = await this.mark(location)
     const result = await post()
-    if (performance.now() - markedAt > UNCHANGED_MS) await this.mark(location)
+    if (performance.now() - markedAt > UNCHANGED_MS) await this.renew(location)
     return result
   }
 
   /** Returns the time of the mark. */
   async mark(location: StorageLocation): Promise<number> {
-    const key = keyOf(location)
+    const trusted = this.#trusted.get(keyOf(location))
+    const isTrusted = trusted !== undefined && performance.now() - trusted < TRUSTED_MS
+    return isTrusted ? trusted : this.renew(location)
+  }
+
+  /** Marks again. Returns the time before it. */
+  async renew(location: StorageLocation): Promise<number> {
     const now = performance.now()
-    const trusted = this.#trusted.get(key)
-    if (trusted !== undefined && now - trusted < TRUSTED_MS) return trusted
     const { placement, locator, tenantId, isolation, epoch } = location
     await this.#database.outside(() =>
       this.#database.sql(
@@ -56,7 +60,7 @@ export class Marks {
         [placement, locator, tenantId, isolation, epoch],
       ),
     )
-    this.#trusted.set(key, now)
+    this.#trusted.set(keyOf(location), now)
     return now
   }
 

@@ -13,6 +13,7 @@
  * - Workers look at each server with shared databases every second, and at databases of tenants by their marks.
  * - Entries have no order.
  */
+import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { asSystem } from '../../kernel/base/context.ts'
 import { repeat } from '../../kernel/base/repeat.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -22,11 +23,12 @@ import type { PostedEntry, PostStatement, RelayOptions } from '../isolation/outb
 import { type Registry, toLocation } from '../registry/registry.ts'
 import { Application } from './application.ts'
 import { FailedEntries } from './failed-entries.ts'
-import { Marks } from './marks.ts'
+import { type Mark, Marks } from './marks.ts'
 import { newEntry } from './posting.ts'
 
 const POLL_MS = 1_000
 const MARKS_POLL_MS = 5_000
+const MARKED_AT_ONCE = 8
 
 export class Outbox {
   readonly failed: FailedEntries
@@ -69,7 +71,9 @@ export class Outbox {
    */
   async mark(tenantId: string): Promise<void> {
     const location = toLocation(await this.#registry.row(tenantId))
-    await this.prepare(this.#storage.driver(location.isolation), location)
+    const { outbox } = this.#storage.driver(location.isolation)
+    await outbox.prepare(location)
+    if (outbox.whileEmpty) await this.#marks.renew(location)
   }
 
   /** Relays entries of such a program: call it after its commit. `E_TENANT_NOT_FOUND` */
@@ -143,12 +147,15 @@ export class Outbox {
 
   /** Relays databases whose marks no process has renewed. @param now by `performance.now()` */
   async relayMarked(now?: number): Promise<void> {
-    for (const mark of await this.#marks.claim(now)) {
-      await this.#relay(mark, { kinds: this.#kernel.outbox.names }).then(
-        () => this.#storage.driver(mark.isolation).outbox.whileEmpty?.(mark, () => this.#marks.delete(mark)),
-        (error) => this.#logFailure(mark, error),
-      )
+    const relay = async (mark: Mark) => {
+      try {
+        await this.#relay(mark, { kinds: this.#kernel.outbox.names })
+        await this.#storage.driver(mark.isolation).outbox.whileEmpty?.(mark, () => this.#marks.delete(mark))
+      } catch (error) {
+        this.#logFailure(mark, error)
+      }
     }
+    await forEachConcurrent(await this.#marks.claim(now), MARKED_AT_ONCE, relay)
   }
 
   /** Resolves when no relay of this process is in progress. */
