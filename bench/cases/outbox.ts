@@ -38,13 +38,15 @@ export const outbox = {
       const entries = quick ? 2_000 : 50_000
       await database.sql(
         `insert into tenantry.outbox (id, tenant, kind, payload)
-         select gen_random_uuid(), $1, 'webhooks.dispatch', '{"event": "none", "payload": {"n": 1}}' from generate_series(1, $2)`,
+         select uuidv7(), $1, 'webhooks.dispatch', '{"event": "none", "payload": {"n": 1}}' from generate_series(1, $2)`,
         [TENANT, entries],
       )
       const relayedMs = await timed(async () => {
-        while ((await database.sql('select from tenantry.outbox limit 1')).rows.length > 0) await sleep(PAUSE_MS)
+        const first = 'select from tenantry.outbox order by seq limit 1'
+        while ((await database.sql(first)).rows.length > 0) await sleep(PAUSE_MS)
       })
 
+      await tenancy.tenants.outbox.stop() // measures the transactions only
       const plain: number[] = []
       const posting: number[] = []
       for (let n = 0; n < count; n++) {

@@ -16,6 +16,8 @@ const BATCH = 200
 const MISSING = new Set(['3D000', '55000', '42P01', '3F000'])
 const LOCK_NOT_AVAILABLE = '55P03'
 const POST = 'select tenantry.post($1, $2, $3, $4, $5)'
+/** By the index: without statistics, the planner would sort all entries for each batch. */
+const BEGIN = { begin: 'begin; set local enable_seqscan = off; set local enable_sort = off' }
 /** Passes over deleted entries by the index. */
 const FIRST = 'select from tenantry.outbox order by seq limit 1'
 
@@ -73,7 +75,11 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
   }
 }
 
-/** Batches of one database, until one is not full. */
+/**
+ * Batches of one database. Each continues after the last entry of the batch before, so that it does not pass over
+ * deleted entries. It ends with a batch from the start that is not full: entries commit in another order than their
+ * numbers.
+ */
 async function relayAll(
   client: pg.ClientBase,
   tenantId: string | undefined,
@@ -82,13 +88,22 @@ async function relayAll(
 ): Promise<void> {
   const { rowCount } = await client.query(FIRST)
   if (rowCount === 0) return
-  for (;;) {
-    const count = await inTransaction(client, async () => {
-      const { rows } = await client.query<PostedEntry>(takeText(options), [options.kinds, options.tenantId, BATCH])
-      if (rows.length > 0) await apply(tenantId === undefined ? rows : rows.map((row) => ({ ...row, tenantId })))
-      return rows.length
-    })
-    if (count < BATCH) return
+  for (let after = 0; ; ) {
+    const rows = await inTransaction(
+      client,
+      async () => {
+        const values = [options.kinds, options.tenantId, BATCH, after]
+        const taken = await client.query<PostedEntry & { readonly seq: number }>(takeText(options), values)
+        const entries = taken.rows.map(({ seq: _, ...entry }) =>
+          tenantId === undefined ? entry : { ...entry, tenantId },
+        )
+        if (entries.length > 0) await apply(entries)
+        return taken.rows
+      },
+      BEGIN,
+    )
+    if (rows.length < BATCH && after === 0) return
+    after = rows.length < BATCH ? 0 : Math.max(...rows.map(({ seq }) => seq))
   }
 }
 
@@ -96,8 +111,8 @@ async function relayAll(
 const takeText = ({ kinds }: RelayOptions): string => `
   delete from tenantry.outbox where seq = any (array(
     select seq from tenantry.outbox where ($1::text[] is null or kind = any ($1)) and ($2::text is null or tenant = $2)
-    order by seq limit $3 for update ${kinds ? 'skip locked' : ''}))
-  returning id, tenant as "tenantId", kind, payload, context, mac, posted_at as "postedAt"`
+      and seq > $4 order by seq limit $3 for update ${kinds ? 'skip locked' : ''}))
+  returning seq::float8 as seq, id, tenant as "tenantId", kind, payload, context, mac, posted_at as "postedAt"`
 
 /** The lock excludes transactions that have posted and not ended. */
 const whileEmpty = (client: pg.ClientBase, work: () => Promise<void>): Promise<boolean> =>
