@@ -33,7 +33,7 @@ create table processes (
   started_at timestamptz(3) not null default now(),
   heartbeat_at timestamptz(3) not null default now()
 );
-alter table idempotency_keys add process_id uuid;
+alter table idempotency_keys add process_id uuid, add process_lease uuid;
 
 -- store/0001_store
 create table store (
@@ -182,6 +182,23 @@ create table outbox_marks (
   placement text not null, locator text not null, tenant_id text not null, isolation text not null,
   epoch int not null, version bigint not null default nextval('multitenancy.outbox_mark_versions'),
   primary key (placement, locator));
+
+-- commandRuns/0001_command_runs
+create table command_runs (
+  id uuid primary key,
+  status text not null,
+  process_id uuid,
+  created_at timestamptz(3) not null default now()
+);
+create table command_run_items (
+  run_id uuid not null references command_runs on delete cascade,
+  tenant_id text not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'done', 'failed', 'skipped')),
+  exit_code integer,
+  primary key (run_id, tenant_id)
+);
+create index command_run_items_pending on command_run_items (run_id, tenant_id) where state = 'pending';
+create index command_run_items_tenant on command_run_items (tenant_id);
 
 -- tenants/0001_tenants
 create table tenants (
@@ -335,28 +352,41 @@ create table installation (
 
 -- tenants/0002_search
 -- Each value follows a line break, so that a pattern can match the beginning of one.
-create function search_text(id text, name text, domains text[]) returns text
-  language sql immutable parallel safe
-  as $$ select lower(E'\n' || id || E'\n' || name || E'\n' || array_to_string(domains, E'\n')) $$;
-alter table tenants add column search text not null generated always as (search_text(id, name, domains)) stored;
--- The planner compares a term with as many values, to choose between the index and the order of the page.
-alter table tenants alter column search set statistics 1000;
-
-create function index_search() returns void language plpgsql as $$
+create function search_text(id text, name text, domains text[]) returns text language plpgsql immutable parallel safe as $$
 begin
-  lock table multitenancy.tenants in share row exclusive mode;
-  create extension if not exists pg_trgm with schema multitenancy;
-  execute format(
-    'create index if not exists tenants_search on multitenancy.tenants using gin (search %s.gin_trgm_ops)
-       with (gin_pending_list_limit = 256) where purged_at is null',
-    (select extnamespace::regnamespace from pg_extension where extname = 'pg_trgm'));
+  return lower(E'\n' || id || E'\n' || name || E'\n' || array_to_string(domains, E'\n'));
 end $$;
+-- The first character and the first two of each value.
+create function search_starts(id text, name text, domains text[]) returns text language plpgsql immutable parallel safe as $$
+declare
+  value text;
+  starts text := E'\n';
+begin
+  foreach value in array array[id, name] || domains loop
+    starts := starts || left(value, 1) || E'\n' || left(value, 2) || E'\n';
+  end loop;
+  return lower(starts);
+end $$;
+-- The planner compares a term with as many values, to choose between the index and the order of the page.
+create statistics tenants_search_terms on (search_text(id, name, domains)) from tenants;
+alter statistics tenants_search_terms set statistics 1000;
+create statistics tenants_search_starts on (search_starts(id, name, domains)) from tenants;
+alter statistics tenants_search_starts set statistics 1000;
 do $$
 begin
-  perform index_search();
+  create extension if not exists pg_trgm with schema multitenancy;
 exception when others then
-  raise notice 'a search reads all tenants, without the index tenants_search: %', sqlerrm;
+  raise notice 'a search reads all tenants, without the indexes of searches: %', sqlerrm;
 end $$;
+
+-- tenants/0003_search_index
+select unnest(array[
+     format('drop index concurrently if exists multitenancy.tenants_%s', name),
+     format('create index concurrently tenants_%1$s on multitenancy.tenants
+       using gin (multitenancy.search_%2$s(id, name, domains) %3$s.gin_trgm_ops)
+       with (gin_pending_list_limit = 256) where purged_at is null', name, function, extnamespace::regnamespace)]) as statement
+   from pg_extension, (values ('search', 'text'), ('starts', 'starts')) index (name, function) where extname = 'pg_trgm';
+analyze multitenancy.tenants
 
 -- auditLogs/0001_audit_logs
 create function reject_audit_change() returns trigger language plpgsql as $$
@@ -447,15 +477,42 @@ create table audit_state (
 );
 
 -- auditLogs/0002_audit_stream
-alter table audit_seals add column position bigint;
-create sequence audit_seals_position owned by audit_seals.position;
-update audit_seals s set position = ordered.position from (
-  select tenant_id, seq, row_number() over (order by reached, tenant_id, seq) as position from (
-    select tenant_id, seq, max(created_at) over (partition by tenant_id order by seq) as reached from audit_seals) known) ordered
-  where s.tenant_id = ordered.tenant_id and s.seq = ordered.seq;
-select setval('audit_seals_position', greatest(max(position), 1), max(position) is not null) from audit_seals;
-alter table audit_seals alter column position set default nextval('audit_seals_position'), alter column position set not null;
-create unique index audit_seals_order on audit_seals (position);
+alter table audit_seals add column position bigint,
+  add constraint audit_seals_positioned check (position is not null) not valid;
+do $$
+begin
+  execute format('create sequence audit_seals_position start with %s owned by audit_seals.position',
+    (select count(*) + 1 from audit_seals));
+end $$;
+alter table audit_seals alter column position set default nextval('audit_seals_position');
+
+-- auditLogs/0003_audit_positions
+do $$
+      declare
+        assigned bigint;
+        total bigint;
+      begin
+        drop table if exists pg_temp.positions;
+        select coalesce(max(position), 0) into assigned from audit_seals
+          where position < (select seqstart from pg_sequence where seqrelid = 'audit_seals_position'::regclass);
+        create temporary table positions on commit preserve rows as
+          select row_number() over (order by reached, tenant_id, seq) as place, tenant_id, seq from (
+            select tenant_id, seq, position, max(created_at) over (partition by tenant_id order by seq) as reached from audit_seals) known
+          where position is null;
+        create index on pg_temp.positions (place);
+        analyze pg_temp.positions;
+        select count(*) into total from pg_temp.positions;
+        commit;
+        for done in 0..total by 10000 loop
+          update audit_seals s set position = assigned + p.place from pg_temp.positions p
+            where p.place > done and p.place <= done + 10000 and s.tenant_id = p.tenant_id and s.seq = p.seq;
+          commit;
+        end loop;
+        drop table pg_temp.positions;
+      end $$;
+drop index concurrently if exists audit_seals_order;
+create unique index concurrently audit_seals_order on audit_seals (position);
+alter table audit_seals validate constraint audit_seals_positioned
 
 -- billing/0001_billing
 create table billing_customers (

@@ -74,6 +74,9 @@ export {
 export type { TenantHandle } from './tenants/handles/handle.ts'
 export { knexClient, prismaAdapter, sequelizeDefaults } from './tenants/handles/orms.ts'
 export type { PerTenant, PerTenantOptions } from './tenants/handles/per-tenant.ts'
+export type { Carried, CarriedData } from './tenants/host-jobs/carried.ts'
+export type { ForEachTenantOptions, ForEachTenantResult } from './tenants/host-jobs/for-each-tenant.ts'
+export type { JobHandler, JobOptions } from './tenants/host-jobs/job.ts'
 export {
   BackupIncompatible,
   type CopiedColumn,

@@ -1,7 +1,11 @@
-/** Drills of alerts: a service with a Prometheus, a fault, its alert and no other, the repair, and the end of the alert. */
+/**
+ * Drills of alerts: a service with a Prometheus and steady traffic on its admin API, a fault, its alert and no other, the repair, and the
+ * end of the alert.
+ */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout } from 'node:timers/promises'
 import { expect } from 'vitest'
 import { type ConfigFile, loadConfig } from '../src/service/config.ts'
 import { type Service, satellites, startService } from '../src/service/main.ts'
@@ -12,6 +16,10 @@ import { type Prometheus, startPrometheus } from './support/prometheus.ts'
 const TOKEN = 'a-token-for-the-drill'
 const API = '/admin/multitenancy'
 const FIRES_WITHIN_MS = 100_000
+/** More than the time and the window of a burn-rate alert. */
+const WINDOWS_MS = 30_000
+/** Between two requests of the traffic. */
+const PAUSE_MS = 250
 
 export interface Drill {
   readonly service: Service
@@ -19,8 +27,8 @@ export interface Drill {
   /** Starts another process on the same database. */
   start(role: 'api' | 'worker'): Promise<Service>
   call(method: string, path: string, body?: object): Promise<any>
-  /** Causes a fault, expects exactly this alert until the repair, and no alert afterwards. */
-  run(alert: string, fault: () => unknown, repair: () => unknown): Promise<void>
+  /** Causes a fault, expects exactly this alert until the repair, and no alert afterwards. Resolves with the number of failed requests. */
+  run(alert: string, fault: () => unknown, repair: () => unknown): Promise<number>
   end(): Promise<void>
 }
 
@@ -59,13 +67,14 @@ export async function openDrill({ databaseUrl, role = 'all', env = {}, config = 
     // Recurring jobs depend on the time of day.
     await service.tenancy.kernel.database.sql('delete from multitenancy_jobs.schedule')
     const prometheus = await startPrometheus(programPath('prometheus') ?? '', service.url)
-    ends.push(() => prometheus.stop())
+    const traffic = await startTraffic(service)
+    ends.push(() => prometheus.stop(), traffic.stop)
     return {
       service,
       directory,
       start,
       call: (method, path, body) => call(service, method, path, body),
-      run: (alert, fault, repair) => run(prometheus, alert, fault, repair),
+      run: (alert, fault, repair) => run(prometheus, traffic, alert, fault, repair),
       end,
     }
   } catch (error) {
@@ -74,14 +83,58 @@ export async function openDrill({ databaseUrl, role = 'all', env = {}, config = 
   }
 }
 
-async function run(prometheus: Prometheus, alert: string, fault: () => unknown, repair: () => unknown): Promise<void> {
+async function run(
+  prometheus: Prometheus,
+  traffic: Traffic,
+  alert: string,
+  fault: () => unknown,
+  repair: () => unknown,
+): Promise<number> {
   const before = await prometheus.fired()
+  const failedBefore = traffic.failed
+  const hasFailed = () => traffic.failed > failedBefore
   expect(await prometheus.active()).toEqual([])
   await fault()
   await eventually(async () => expect(await prometheus.firing()).toEqual([alert]), FIRES_WITHIN_MS)
+  if (hasFailed()) await setTimeout(WINDOWS_MS)
   await repair()
   await eventually(async () => expect(await prometheus.active()).toEqual([]), FIRES_WITHIN_MS)
+  if (hasFailed()) await setTimeout(WINDOWS_MS)
   expect(await prometheus.fired()).toEqual([...new Set([...before, alert])].toSorted())
+  return traffic.failed - failedBefore
+}
+
+interface Traffic {
+  readonly failed: number
+  readonly stop: () => Promise<void>
+}
+
+/** Reads and writes several times a second, also while they fail. */
+async function startTraffic(service: Service): Promise<Traffic> {
+  const subscription = { url: 'https://receiver.example/', events: ['drill.*'] }
+  const { webhookId } = await call(service, 'POST', '/webhooks', subscription)
+  const stop = new AbortController()
+  let failed = 0
+  const send = async () => {
+    for (let n = 0; !stop.signal.aborted; n++) {
+      const results = await Promise.allSettled([
+        call(service, 'GET', '/tenants'),
+        call(service, 'PUT', `/webhooks/${webhookId}`, { description: `${n}` }),
+        setTimeout(PAUSE_MS),
+      ])
+      failed += results.filter(({ status }) => status === 'rejected').length
+    }
+  }
+  const sending = send()
+  return {
+    get failed() {
+      return failed
+    },
+    stop() {
+      stop.abort()
+      return sending
+    },
+  }
 }
 
 async function call({ url }: Service, method: string, path: string, body?: object): Promise<any> {

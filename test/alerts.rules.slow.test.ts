@@ -11,6 +11,8 @@ const PROMTOOL = programPath('promtool') ?? ''
 const ALERTS = 'docs/prometheus/alerts.yml'
 /** Minutes without the fault before and after it. */
 const HEALTHY_MINUTES = 10
+/** Minutes without an alert at the end. */
+const QUIET_MINUTES = 12
 
 /** Value of a gauge, or increase of a counter each minute. */
 type Values = Readonly<Record<string, number>>
@@ -38,6 +40,7 @@ const HEALTHY: Values = {
   [`${JOBS}{queue="tenantry.dead-letter",state="waiting"}`]: 500,
   multitenancy_webhook_unattended_deliveries: 0,
   multitenancy_audit_unsealed_age_seconds: 40,
+  'multitenancy_webhook_stream_lag_seconds{stream="audit.entries"}': 70,
   multitenancy_backup_failing_tenants: 0,
   multitenancy_backup_overdue_tenants: 0,
   multitenancy_backup_newest_age_seconds: 3_600,
@@ -73,7 +76,9 @@ interface Fault {
   readonly alerts: readonly string[]
   /** Minutes of the fault without and with the alerts. */
   readonly minutes: readonly [quiet: number, firing: number]
-  /** Minutes after the fault until no alert fires; default: the next evaluation. */
+  /** Minutes of the fault; default: until the alerts are checked. */
+  readonly faulty?: number
+  /** Minutes after this check until no alert fires; default: the next evaluation. */
   readonly resolved?: number
 }
 
@@ -124,6 +129,7 @@ const ALONE: readonly Fault[] = [
   fault('TenantryDeadLetters', { 'multitenancy_dead_letters{queue="tenantry.BackupTenant"}': 1 }, [0, 3], 10),
   fault('TenantryDeliveriesUnattended', { multitenancy_webhook_unattended_deliveries: 2 }, [3, 7]),
   fault('TenantryAuditUnsealed', { multitenancy_audit_unsealed_age_seconds: 700 }, [3, 7]),
+  fault('TenantryStreamBehind', { 'multitenancy_webhook_stream_lag_seconds{stream="audit.entries"}': 1_000 }, [8, 12]),
   fault('TenantryBackupsFail', { multitenancy_backup_failing_tenants: 1 }, [8, 12]),
   fault('TenantryBackupsOverdue', { multitenancy_backup_overdue_tenants: 1 }, [8, 12]),
   fault('TenantryBackupsOld', { multitenancy_backup_newest_age_seconds: 3 * MUCH_LATER }, [55, 65]),
@@ -148,7 +154,14 @@ const TOGETHER: readonly Fault[] = [
     },
     alerts: ['TenantryDatabaseUnavailable'],
     minutes: [0, 30],
-    resolved: 15,
+  },
+  {
+    title: 'a database that is unavailable for less than a minute, with errors that use the budget',
+    values: { [`${API}{operation="tenants.list",status="503"}`]: 2_000, ...failing('backoffice') },
+    alerts: ['TenantryAdminApiErrorsFast'],
+    faulty: 1,
+    minutes: [1, 4],
+    resolved: 8,
   },
   {
     title: 'a missing worker with all its consequences',
@@ -158,6 +171,7 @@ const TOGETHER: readonly Fault[] = [
       multitenancy_queue_unattended_jobs: 500,
       multitenancy_webhook_unattended_deliveries: 40,
       multitenancy_audit_unsealed_age_seconds: MUCH_LATER,
+      'multitenancy_webhook_stream_lag_seconds{stream="audit.entries"}': MUCH_LATER,
       multitenancy_doctor_age_seconds: MUCH_LATER,
     },
     alerts: ['TenantryNoWorker'],
@@ -174,9 +188,8 @@ const TOGETHER: readonly Fault[] = [
 ]
 
 /** Values of each series in the notation of promtool, one for each minute. */
-function inputOf({ values, minutes: [, firing], resolved = 1 }: Fault): object[] {
-  const faulty = firing + 1
-  const total = HEALTHY_MINUTES + faulty + resolved + 1
+function inputOf({ values, minutes: [, firing], faulty = firing + 1, resolved = 1 }: Fault): object[] {
+  const total = HEALTHY_MINUTES + firing + 1 + resolved + QUIET_MINUTES
   return [...new Set([...Object.keys(HEALTHY), ...Object.keys(values)])].map((series) => {
     const isCounter = /_(total|count)(\{|$)/.test(series)
     let sum = 0
@@ -210,7 +223,12 @@ function testOf(one: Fault): object {
     name: title,
     interval: '1m',
     input_series: inputOf(one),
-    promql_expr_test: [at(HEALTHY_MINUTES - 1, []), at(early, []), at(firing, alerts), at(firing + 1 + resolved, [])],
+    promql_expr_test: [
+      at(HEALTHY_MINUTES - 1, []),
+      at(early, []),
+      at(firing, alerts),
+      ...Array.from({ length: QUIET_MINUTES }, (_, minute) => at(firing + 1 + resolved + minute, [])),
+    ],
   }
 }
 

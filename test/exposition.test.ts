@@ -111,7 +111,7 @@ test('every alert has a severity, and a runbook in the guide of alerts', async (
   expect(alerts.length).toBeGreaterThan(30)
   for (const [, name = '', rule] of alerts) {
     expect(rule, name).toMatch(/severity: (critical|warning|info) /)
-    expect(rule, name).toContain(`runbook: docs/alerts.md#${name.toLowerCase()}`)
+    expect(rule, name).toContain(`runbook_url: docs/alerts.md#${name.toLowerCase()}`)
   }
   const names = alerts.map(([, name]) => name)
   expect([...guide.matchAll(/^### (\w+)$/gm)].map(([, name]) => name)).toEqual(names)

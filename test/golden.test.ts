@@ -10,13 +10,14 @@ import { satellites } from '../src/service/main.ts'
 import { operations } from '../src/tenants/operations/tenants.ts'
 import { orphanedGoldens } from './contract/golden.ts'
 import { merged } from './contract/parts.ts'
-import { BY_COMMAND_LINE, PAGES, SERVING } from './contract/program-cases.ts'
+import { BY_COMMAND_LINE, PAGES, SERVING, STARTING_PROCESSES } from './contract/program-cases.ts'
 import { useGolden, withoutWorker } from './golden.fixture.ts'
 
 const here = useGolden()
 
 test('every command has a case, and every golden file a command', () => {
-  const cases = [...new Set([...Object.keys(merged('commands')), ...Object.keys(BY_COMMAND_LINE), ...SERVING])]
+  const own = [...Object.keys(BY_COMMAND_LINE), ...SERVING, ...STARTING_PROCESSES]
+  const cases = [...new Set([...Object.keys(merged('commands')), ...own])]
   const names = allCommands().map(({ name }) => name)
   expect(cases.sort()).toEqual(names.sort())
   expect(orphanedGoldens(Object.keys(PAGES))).toEqual([])

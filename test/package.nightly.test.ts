@@ -1,10 +1,18 @@
 /** Checks the published package: the build runs without its sources, and its entries match package.json. */
-import { execFileSync } from 'node:child_process'
-import { readdirSync, readFileSync } from 'node:fs'
+import { execFileSync, spawn, spawnSync } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { parseEnv } from 'node:util'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { createTestDatabase } from '../src/testing/base/database.ts'
+import { eventually, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
+import { EXAMPLES, environmentOf, read } from './deployment.fixture.ts'
+import { freePort } from './support/free-port.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
@@ -29,17 +37,105 @@ describe('the published package', () => {
   })
 
   test.each([
+    ['a command', '--version', true],
+    ['a service', 'serve', false],
+  ])('%s (%s) uses the compile cache of Node: %s', (_, argument, isUsed) => {
+    const directory = mkdtempSync(join(tmpdir(), 'tenantry-package-'))
+    try {
+      const env = { TMPDIR: directory, TENANTRY_DATA_DIR: directory, PORT: 'invalid' } // a service ends with this port
+      spawnSync(process.execPath, ['dist/cli/main.js', argument], { cwd: ROOT, env })
+      expect(existsSync(join(directory, 'node-compile-cache'))).toBe(isUsed)
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
+  })
+
+  test.each([
     ['tenantry', 'createTenancy'],
     ...satellites.map((folder) => [`tenantry/satellites/${folder}`, 'default']),
     ['tenantry/express', 'expressHandler'],
     ['tenantry/fastify', 'fastifyHandler'],
     ['tenantry/hono', 'honoHandler'],
+    ['tenantry/koa', 'koaHandler'],
+    ['tenantry/nestjs', 'TenantryModule'],
     ['tenantry/node', 'nodeHandler'],
     ['tenantry/testing', 'testTenancy'],
+    ['tenantry/web', 'guardFetch'],
     ['tenantry/webhooks', 'verifyWebhook'],
   ])('%s exports %s', (entry, name) => {
     expect(node('--input-type=module', '-e', `console.log(typeof (await import('${entry}')).${name})`).trim()).toBe(
       'function',
     )
   })
+
+  test.each(['systemd unit', 'container of the Kustomize base'] as const)(
+    'the command of the %s serves',
+    async (kind) => {
+      const directory = await mkdtemp(join(tmpdir(), 'tenantry-deployment-'))
+      const database = await createTestDatabase(inject('postgresUrl'))
+      const { command, environment, config } = await (kind === 'systemd unit' ? unit() : container())
+      const [program = '', ...args] = command
+      expect(program).toMatch(/^(\/usr\/bin\/)?node$/)
+      await mkdir(join(directory, 'node_modules'))
+      await symlink(ROOT, join(directory, 'node_modules/tenantry'))
+      const port = await freePort()
+      const child = spawn(process.execPath, args, {
+        cwd: directory,
+        env: {
+          ...environment,
+          DATABASE_URL: database.url,
+          TENANTRY_APP_KEY: TEST_APP_KEY,
+          TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+          TENANTRY_CONFIG: config,
+          TENANTRY_DATA_DIR: join(directory, 'data'),
+          PORT: String(port),
+        },
+        stdio: 'ignore',
+      })
+      const ended = once(child, 'exit')
+      try {
+        const status = async (path: string) => (await fetch(`http://127.0.0.1:${port}${path}`)).status
+        await eventually(async () => expect(await status('/readyz')).toBe(200), 60_000)
+        expect(await status('/admin/multitenancy/tenants')).toBe(401)
+        child.kill('SIGTERM')
+        expect(await ended).toEqual([0, null])
+      } finally {
+        child.kill('SIGKILL')
+        await ended
+        await database.drop()
+        await rm(directory, { recursive: true })
+      }
+    },
+  )
 })
+
+interface Command {
+  readonly command: readonly string[]
+  readonly environment: NodeJS.Dict<string>
+  readonly config: string
+}
+
+async function unit(): Promise<Command> {
+  const [, line = ''] = /^ExecStart=(.*)$/m.exec(await read('tenantry@.service')) ?? []
+  return {
+    command: line.split(' '),
+    environment: await environmentOf('api-1'),
+    config: join(EXAMPLES, 'tenantry.config.json'),
+  }
+}
+
+/** The base sets no command, so the container runs that of the image. */
+async function container(): Promise<Command> {
+  const [image, deployment] = await Promise.all([read('Dockerfile'), read('kubernetes/api.yaml')])
+  expect(deployment).not.toMatch(/^\s+(command|args): (?!\[sleep)/m)
+  const listOf = (name: string) => JSON.parse(new RegExp(`^${name} (\\[.*\\])$`, 'm').exec(image)?.[1] ?? '[]')
+  const [, ofImage = ''] = /^ENV (.*)$/m.exec(image) ?? []
+  const ofContainer = [...deployment.matchAll(/- \{ name: (\w+), value: (\S+) \}/g)].map(
+    ([, name, value]) => `${name}=${value}`,
+  )
+  return {
+    command: [...listOf('ENTRYPOINT'), ...listOf('CMD')],
+    environment: parseEnv([...ofImage.split(' '), ...ofContainer].join('\n')),
+    config: join(EXAMPLES, 'kubernetes/tenantry.config.json'),
+  }
+}

@@ -1,6 +1,6 @@
 /** Checks the metrics, the alert rules and the dashboard with Prometheus' own programs. */
 import { execFile } from 'node:child_process'
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { copyFile, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -32,6 +32,27 @@ test('promtool reports one metric name only', async () => {
 
 test('the alert rules are valid', async () => {
   expect((await run(PROMTOOL, ['check', 'rules', ALERTS])).stdout).toContain('SUCCESS')
+})
+
+test('the command of docs/alerts.md makes every runbook an absolute link to its section', async () => {
+  const guide = await readFile('docs/alerts.md', 'utf8')
+  const command = /^sed -i .*$/m.exec(guide)?.[0] ?? ''
+  const directory = await mkdtemp(join(tmpdir(), 'tenantry-promtool-'))
+  try {
+    await copyFile(ALERTS, join(directory, 'alerts.yml'))
+    await run('sh', ['-c', command], { cwd: directory })
+    expect((await run(PROMTOOL, ['check', 'rules', 'alerts.yml'], { cwd: directory })).stdout).toContain('SUCCESS')
+    const rules = await readFile(join(directory, 'alerts.yml'), 'utf8')
+    const links = [...rules.matchAll(/runbook_url: (\S+)/g)].map(([, link = '']) => new URL(link))
+    expect(links.length).toBe(rules.match(/- alert: /g)?.length)
+    const sections = [...guide.matchAll(/^### (\w+)$/gm)].map(([, name = '']) => `#${name.toLowerCase()}`)
+    expect(links.map(({ hash }) => hash)).toEqual(sections)
+    expect(new Set(links.map(({ protocol, pathname }) => protocol + pathname))).toEqual(
+      new Set(['https:/ops/tenantry/blob/main/docs/alerts.md']),
+    )
+  } finally {
+    await rm(directory, { recursive: true })
+  }
 })
 
 test('the queries of the dashboard are valid', async () => {

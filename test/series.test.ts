@@ -138,6 +138,19 @@ describe('the series of an installation', () => {
     expect(again('multitenancy_cached_counts_age_seconds{series="multitenancy_tenants_total"}')).toBeGreaterThan(0)
   })
 
+  test('count all findings of the doctor, also those that its report does not list', async () => {
+    const { tenancy, open } = await opened('all')
+    const many = Array.from(
+      { length: 60 },
+      () => ({ severity: 'info', code: 'many.i', message: '', remedy: '' }) as const,
+    )
+    tenancy.doctor.register({ name: 'many', summary: '', examine: () => many }, undefined)
+    await tenancy.kernel.jobs.send(ExamineInstallation, {})
+    await eventually(async () => expect(await tenancy.kernel.store.get(null, 'doctor')).not.toBeNull())
+    const value = await scraped(await open({ role: 'api' }))
+    expect(value('multitenancy_doctor_findings{severity="info"}')).toBe(60)
+  })
+
   test('are the same number for one tenant and for 5,000 installed tenants', async () => {
     const count = async (tenants: number) => {
       const done = { queue: 'tenantry.InstallTenant', waiting: 0, active: 0, completed: 1, failed: 0, delayed: 0 }

@@ -87,8 +87,8 @@ describe('a request', () => {
     expect(named('tenants.get').parentSpanContext?.spanId).toBe(idOf(request))
   })
 
-  test('without a traceparent is a child of the active span of the host', async () => {
-    await trace.getTracer('host').startActiveSpan('of the host', async (span) => {
+  test('inside the server span of the host is an internal child of it, so the trace has one server span', async () => {
+    await trace.getTracer('host').startActiveSpan('of the host', { kind: SpanKind.SERVER }, async (span) => {
       await call('GET /tenants/acme')
       span.end()
     })
@@ -96,7 +96,17 @@ describe('a request', () => {
     const [host, request] = ['of the host', `GET ${PREFIX}/tenants/{id}`].map((name) =>
       spans.find((span) => span.name === name),
     ) as [ReadableSpan, ReadableSpan]
-    expect(request.parentSpanContext?.spanId).toBe(idOf(host))
+    expect(request).toMatchObject({ kind: SpanKind.INTERNAL, parentSpanContext: { spanId: idOf(host) } })
+    expect(spans.filter(({ kind }) => kind === SpanKind.SERVER)).toEqual([host])
+  })
+
+  test('in a context that the host has extracted from the request is a server span of the trace of its caller', async () => {
+    const remote = { traceId: TRACE_ID, spanId: PARENT_ID, traceFlags: 1, isRemote: true }
+    await context.with(trace.setSpanContext(context.active(), remote), () => call('GET /tenants/acme'))
+    expect(named(`GET ${PREFIX}/tenants/{id}`)).toMatchObject({
+      kind: SpanKind.SERVER,
+      parentSpanContext: { spanId: PARENT_ID, isRemote: true },
+    })
   })
 
   test('with an error of the caller has the code, and no status of an error', async () => {

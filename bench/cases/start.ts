@@ -1,18 +1,20 @@
-/** Benchmark of the deployed service: time from its start to the first 200 of /readyz, and its idle memory. */
+/** Benchmark of the built service: time from its start to the first 200 of /readyz, and its memory a minute later. */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Bench, median, RUNS } from '../measure.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const PROGRAM = join(ROOT, 'dist/cli/main.js')
-const IDLE_MS = 5_000
+const IDLE_MS = 60_000
+const QUICK_IDLE_MS = 5_000
 
 export const start = {
-  name: 'start',
+  name: 'start and idle memory',
   run: async ({ quick }: Bench) => {
     execFileSync(process.execPath, [join(ROOT, 'build.ts')])
     const directory = mkdtempSync(join(tmpdir(), 'tenantry-start-'))
@@ -20,18 +22,21 @@ export const start = {
       const first = await started(directory)
       await stopped(first.child)
       const warm: number[] = []
-      const memory: number[] = []
-      for (let run = 0; run < (quick ? 1 : RUNS); run++) {
+      let idleMemory = Number.NaN
+      const runs = quick ? 1 : RUNS
+      for (let run = 1; run <= runs; run++) {
         const { child, ms } = await started(directory)
         warm.push(ms)
-        await new Promise((resolve) => setTimeout(resolve, quick ? 500 : IDLE_MS))
-        memory.push(residentMiB(child.pid))
+        if (run === runs) {
+          await sleep(quick ? QUICK_IDLE_MS : IDLE_MS)
+          idleMemory = residentMiB(child.pid)
+        }
         await stopped(child)
       }
       return [
         { name: 'first start to a 200 of /readyz', value: `${Math.round(first.ms)} ms`, goal: 'aim 10 s' },
         { name: 'later starts to a 200 of /readyz', value: `${Math.round(median(warm))} ms`, goal: 'aim 1.5 s' },
-        { name: 'idle memory of the Node process', value: `${Math.round(median(memory))} MiB`, goal: 'under 120 MB' },
+        { name: 'idle memory of the Node process', value: `${Math.round(idleMemory)} MiB`, goal: 'under 130 MiB' },
       ]
     } finally {
       rmSync(directory, { recursive: true, force: true })
@@ -53,7 +58,7 @@ async function started(directory: string): Promise<{ child: ChildProcess; ms: nu
     for (;;) {
       const response = await fetch(`http://127.0.0.1:${port}/readyz`).catch(() => undefined)
       if (response?.status === 200) return
-      await new Promise((resolve) => setTimeout(resolve, 10))
+      await sleep(10)
     }
   }
   ended.catch(() => undefined)

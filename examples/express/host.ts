@@ -20,7 +20,7 @@ app.use(expressHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token:
 app.use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })))
 
 app.get('/notes', async ({ tenant }, response) => {
-  response.json(await tenant?.db.selectFrom('notes').selectAll().orderBy('id').execute())
+  response.json(await tenant.db.selectFrom('notes').selectAll().orderBy('id').execute())
 })
 app.use(problemHandler(tenancy.kernel.log))
 

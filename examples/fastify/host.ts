@@ -23,8 +23,8 @@ await app.register(async (routes) => {
     guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })),
   )
   routes.get('/notes', async ({ tenant }) => {
-    const result = await tenant?.pool.query('select * from notes where id >= $1 order by id', [1])
-    return result?.rows
+    const result = await tenant.pool.query('select * from notes where id >= $1 order by id', [1])
+    return result.rows
   })
 })
 

@@ -25,10 +25,10 @@ app.use(expressHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token:
 app.use('/reports', guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })))
 
 app.post('/reports', enforceQuota(tenancy.quotas, 'reports'), ({ tenant }, response) => {
-  response.status(201).json({ report: `made for ${tenant?.id}` })
+  response.status(201).json({ report: `made for ${tenant.id}` })
 })
 app.get('/reports/left', async ({ tenant }, response) => {
-  response.json(await tenancy.quotas.decide(tenant?.id ?? '', 'reports', 0))
+  response.json(await tenancy.quotas.decide(tenant.id, 'reports', 0))
 })
 app.use(problemHandler(tenancy.kernel.log))
 

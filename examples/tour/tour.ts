@@ -67,6 +67,7 @@ async function useAsHost(service: Service): Promise<void> {
     database: { url: service.databaseUrl },
     appKey: service.appKey,
     isolation: [schemaPg()],
+    health: { critical: ['backoffice'] },
     role: 'api',
   })
   try {

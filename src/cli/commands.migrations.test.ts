@@ -56,7 +56,11 @@ describe('migrations', () => {
     expect(code).toBe(1)
     expect(JSON.parse(stdout)).toMatchObject({ state: 'failed', total: 2, failed: 2 })
     expect(stderr).toContain('"code": "E_MIGRATIONS_INCOMPLETE"')
-    expect(stderr).toMatch(/"detail": "2 of 2 failed; the first is acme: .*0003_wrong \(up\) failed/)
+    expect(stderr).toMatch(
+      /"detail": "2 of 2 failed; the first is acme: .*0003_wrong \(up\) failed.*\. Fix the cause and run it again\."/,
+    )
+    const stopped = await tenantry.run('tenant:migrate', '--concurrency', '1', '--stop-after', '1')
+    expect(stopped.stderr).toContain('Fix the cause and run it again, or give --stop-after.')
     expect(stderr).toContain('division by zero') // in the log
     await writeMigration('0003_wrong', 'select 1', 'select 1')
     expect(await json('tenant:migrate', '--concurrency', '1')).toMatchObject({ state: 'completed', done: 2 })

@@ -112,7 +112,9 @@ describe('tenant commands', () => {
   test('tenant:queue:stats counts jobs, and tenant:audit:export prints audit entries', async () => {
     const id = await tenant('audited')
     await json('tenant:suspend', id)
-    expect(await json('tenant:queue:stats', id)).toMatchObject([{ queue: 'tenantry.InstallTenant', completed: 1 }])
+    const counts = { queue: 'tenantry.InstallTenant', tenantId: id, completed: 1 }
+    expect(await json('tenant:queue:stats', id)).toMatchObject({ data: [counts] })
+    expect((await json('tenant:queue:stats')).data).toContainEqual(expect.objectContaining(counts))
     const { code, stdout } = await tenantry.run('tenant:audit:export', id)
     expect(code).toBe(0)
     const entries = stdout
@@ -172,6 +174,11 @@ describe.concurrent('a rejected command', () => {
     [3, ['tenant:migrate:rollback', 'initech', '--yes'], /initech/],
     [2, ['tenant:exec', 'globex'], /--sql or --file/],
     [3, ['tenant:exec', 'initech', '--sql', 'select 1'], /initech/],
+    [
+      7,
+      ['tenant:exec', 'globex', '--sql', "do $$ begin raise sqlstate '53100'; end $$"],
+      /cannot store data: disk is full/,
+    ],
     [2, ['tenant:exec', 'globex', '--sql', 'selec'], /character 1: syntax error at or near "selec"/],
     [
       2,

@@ -1,5 +1,8 @@
 /** Declares the program's own commands, which concern the service itself; each is loaded when it runs. */
-import type { Option } from '../kernel/api/commands.ts'
+import { ARGUMENT_END, type Option } from '../kernel/api/commands.ts'
+import { count } from '../kernel/api/option-values.ts'
+import { invalid } from '../kernel/base/errors.ts'
+import { STATUSES, type Status } from '../tenants/tenant/lifecycle.ts'
 import type { OwnInput } from './parser/own-input.ts'
 import type { Described } from './parser/parser.ts'
 
@@ -9,16 +12,24 @@ export interface OwnCommand extends Described {
 
 export const OWN_HEADING = 'The service:'
 
+function tenantStatus(text: string): Status {
+  const status = STATUSES.find((one) => one === text)
+  if (status) return status
+  throw invalid([{ path: '', message: `"${text}" must be one of ${STATUSES.join(', ')}` }])
+}
+
 const url: Option = { flags: '--url <url>', summary: 'URL of the service; default: the one of this configuration' }
 
 export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'serve',
+    isOwnMachine: true,
     summary: 'Run the service until Ctrl-C',
     run: async (input) => (await import('./commands/serve.ts')).serve(input),
   },
   {
     name: 'dev',
+    isOwnMachine: true,
     summary: 'Run the service for development, with readable logs',
     run: async (input) => {
       input.context.env.NODE_ENV = 'development'
@@ -33,8 +44,8 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'doctor',
-    isLocal: true,
     summary: 'Check the installation, and list problems with remedies',
+    notes: ['--prove, --show-sql and --fix run on the database only, not on a remote service.'],
     options: [
       { flags: '--prove', summary: 'also prove the isolation of tenants from the catalogs of their servers' },
       {
@@ -77,29 +88,34 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'profile:list',
+    isOwnMachine: true,
     summary: 'List the profiles of remote services, without their tokens',
     run: async (input) => (await import('./commands/profiles.ts')).listProfiles(input),
   },
   {
     name: 'profile:use',
+    isOwnMachine: true,
     summary: 'Make a profile current, or none: commands run on the database then',
-    arguments: [{ name: 'name', summary: 'name of the profile; absent: none' }],
+    arguments: [{ name: 'profile', summary: 'name of the profile; absent: none' }],
     run: async (input) => (await import('./commands/profiles.ts')).useProfile(input),
   },
   {
     name: 'profile:remove',
+    isOwnMachine: true,
     summary: 'Remove a profile with its token',
-    arguments: [{ name: 'name', summary: 'name of the profile', required: true }],
+    arguments: [{ name: 'profile', summary: 'name of the profile', required: true }],
     run: async (input) => (await import('./commands/profiles.ts')).removeProfile(input),
   },
   {
     name: 'openapi',
+    isOwnMachine: true,
     summary: 'Print the OpenAPI document of the service',
     options: [{ flags: '--out <file>', summary: 'write the document to this file' }],
     run: async (input) => (await import('./commands/openapi.ts')).openapi(input),
   },
   {
     name: 'completion',
+    isOwnMachine: true,
     summary: 'Print a shell script that completes commands, options and ids of tenants',
     arguments: [{ name: 'shell', summary: 'bash, zsh, fish or powershell', required: true }],
     notes: [
@@ -122,5 +138,29 @@ export const ownCommands: readonly OwnCommand[] = [
     isLocal: true,
     summary: 'Encrypt stored secrets of former application keys with the current one. Safe to run again',
     run: async (input) => (await import('./commands/reencrypt.ts')).reencrypt(input),
+  },
+  {
+    name: 'tenant:each',
+    isLocal: true,
+    summary: 'Run a command of the system for each tenant of a status, with its id in TENANTRY_TENANT_ID',
+    arguments: [
+      {
+        name: 'command',
+        summary: 'the command and its arguments, after --',
+        required: true,
+        isRepeatable: true,
+        separator: ARGUMENT_END,
+      },
+    ],
+    options: [
+      { flags: '--status <status>', summary: 'only tenants in this status', parse: tenantStatus, default: 'active' },
+      { flags: '--concurrency <count>', summary: 'number of concurrent commands', parse: count, default: 4 },
+      { flags: '--resume <run>', summary: 'continue this run with its unfinished and failed tenants' },
+    ],
+    notes: [
+      'Each line of output begins with the tenant. The exit code is 6 if the command failed for a tenant.',
+      '  tenantry tenant:each --concurrency 8 -- node scripts/reindex.js --all',
+    ],
+    run: async (input) => (await import('./commands/tenant-each.ts')).tenantEach(input),
   },
 ]

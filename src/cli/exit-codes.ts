@@ -52,7 +52,6 @@ const BY_STATUS: Readonly<Record<number, number>> = {
 }
 
 export const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'Invalid configuration')
-export const NotRemote = defineError('E_NOT_REMOTE', 400, 'Not possible on a remote service')
 export const Running = defineError('E_ALREADY_RUNNING', 409, 'Already running')
 export const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
 export const Failed = defineError('E_INTERNAL', 500, 'Failed')

@@ -1,6 +1,6 @@
 /** Tests interrupted commands, closed standard output, and confirmation of destructive commands. */
 import { existsSync } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -127,6 +127,23 @@ describe('standard output', () => {
   })
 })
 
+test.runIf(existsSync('/proc/self/cmdline'))(
+  'a secret from standard input is not in the list of processes',
+  async () => {
+    const line = ['tenant:sso:set', 'acme', '--issuer', 'https://id.example.com', '--client-id', 'tenantry']
+    const child = tenantry.start([...line, '--client-secret', '-'])
+    const processes = async () => {
+      const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+      return Promise.all(pids.map((pid) => readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')))
+    }
+    child.process.stdin.write('a-secret-from-')
+    expect((await processes()).filter((text) => text.includes('--client-secret\0-\0'))).not.toEqual([])
+    expect((await processes()).filter((text) => text.includes('a-secret-from-'))).toEqual([])
+    child.process.stdin.end('a-pipe\n')
+    expect(await child.ended).toMatchObject({ code: 0, stdout: expect.stringMatching(/^clientSecretSet +true/m) })
+  },
+)
+
 if (!hasScript()) console.log('not run: questions at a terminal (needs the script of util-linux)')
 
 describe.runIf(hasScript())('a command at a terminal', () => {
@@ -155,6 +172,17 @@ describe.runIf(hasScript())('a command at a terminal', () => {
     child.process.stdin.write('\u0003')
     expect((await child.ended).code).toBe(130)
     expect((await tenantry.run('tenant:show', 'acme')).stdout).toMatch(/^status +active$/m)
+  })
+
+  test('asks for a secret without echo if its option is -', async () => {
+    const child = atTerminal(
+      'tenant:sso:set acme --issuer https://id.example.com --client-id tenantry --client-secret -',
+    )
+    await child.says(/--client-secret/)
+    child.process.stdin.write('a-secret-at-the-terminal\r')
+    const { code, stdout } = await child.ended
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/clientSecretSet.* true/) })
+    expect(stdout).not.toContain('a-secret-at-the-terminal')
   })
 
   test('prints colors unless NO_COLOR is set', async () => {

@@ -46,12 +46,13 @@ describe('help', () => {
         api [options] <method> <path>                                          Call the running service with the admin token
         login [options] <url>                                                  Store URL and token of a remote service as a profile, and make it current
         profile:list [options]                                                 List the profiles of remote services, without their tokens
-        profile:use [options] [name]                                           Make a profile current, or none: commands run on the database then
-        profile:remove [options] <name>                                        Remove a profile with its token
+        profile:use [options] [profile]                                        Make a profile current, or none: commands run on the database then
+        profile:remove [options] <profile>                                     Remove a profile with its token
         openapi [options]                                                      Print the OpenAPI document of the service
         completion [options] <shell>                                           Print a shell script that completes commands, options and ids of tenants
         backoffice:setup [options]                                             Create the schema, roles and queues in the backoffice database. Safe to run again
         tenant:secrets:reencrypt [options]                                     Encrypt stored secrets of former application keys with the current one. Safe to run again
+        tenant:each [options] <command...>                                     Run a command of the system for each tenant of a status, with its id in TENANTRY_TENANT_ID
       "
     `)
   })

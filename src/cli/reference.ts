@@ -3,6 +3,7 @@ import { Environment } from '../service/settings.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
 import { COMMON_OPTIONS, type CommandGroup, type Described, LOCAL_ONLY } from './parser/parser.ts'
+import { SECRET_NOTE } from './parser/secret-options.ts'
 
 /** Environment variables of the terminal, in addition to those of the configuration. */
 const TERMINAL_VARIABLES: Readonly<Record<string, string>> = {
@@ -69,7 +70,9 @@ function section({
   return [...parts, ...(rows.length > 0 ? [table(['', ''], rows)] : []), ...(rest ? [rest] : [])].join('\n\n')
 }
 
-function optionRow({ flags, summary, required, default: value }: NonNullable<Described['options']>[number]): string[] {
+function optionRow(option: NonNullable<Described['options']>[number]): string[] {
+  const { flags, required, isSecret, default: value } = option
+  const summary = isSecret ? `${option.summary}; ${SECRET_NOTE}` : option.summary
   const note = required ? '; required' : value === undefined ? '' : `; default ${code(String(value))}`
   return [code(flags), `${summary}${note}`]
 }

@@ -1,8 +1,10 @@
 /** Runs one invocation of the program. */
 import { setImmediate as nextTurn } from 'node:timers/promises'
+import { InvalidRequest } from '../kernel/base/errors.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { OwnInput } from './parser/own-input.ts'
 import { type Invocation, runProgram } from './parser/parser.ts'
+import { withSecrets } from './parser/secret-options.ts'
 import type { ProcessContext } from './process/context.ts'
 import { Interrupted } from './process/stop-signal.ts'
 import { createTerminal } from './terminal/terminal.ts'
@@ -38,17 +40,22 @@ export async function run(
 
 /** Prints completions. A shell calls this at each key press. */
 async function complete(words: readonly string[], { env, stdout }: ProcessContext): Promise<void> {
-  const [{ completed, remoteTenantIds, tenantIdsOf }, { remoteTarget }, { allCommands }] = await Promise.all([
-    import('./completion/completion.ts'),
-    import('./remote/target.ts'),
-    import('./program.ts'),
-  ])
+  const [{ completed, remoteTenantIds, tenantIdsOf }, { remoteTarget }, { Profiles }, { allCommands }] =
+    await Promise.all([
+      import('./completion/completion.ts'),
+      import('./remote/target.ts'),
+      import('./remote/profiles.ts'),
+      import('./program.ts'),
+    ])
   const given = (option: string) => words[words.indexOf(option) + 1 || words.length]
   const config = given('--config')
   stdout.write(
-    await completed(allCommands(), words, async (prefix) => {
-      const target = await remoteTarget(env, { config, profile: given('--profile') })
-      return target ? remoteTenantIds(target, prefix) : tenantIdsOf(configLoader(config, env), prefix)
+    await completed(allCommands(), words, {
+      tenantIds: async (prefix) => {
+        const target = await remoteTarget(env, { config, profile: given('--profile') })
+        return target ? remoteTenantIds(target, prefix) : tenantIdsOf(configLoader(config, env), prefix)
+      },
+      profiles: () => new Profiles(env).names(),
     }),
   )
 }
@@ -61,10 +68,14 @@ async function runOne(
   const terminal = createTerminal({ ...common, signal, context })
   const remote = async () => (await import('./remote/target.ts')).remoteTarget(context.env, common)
   try {
-    if (command.isLocal) await assertLocal(command.name, remote)
     const { profile, config } = common
+    if (command.isOwnMachine && profile !== undefined) {
+      throw InvalidRequest(`${command.name} calls no remote service. Omit --profile.`)
+    }
+    if (command.isLocal) await assertLocal(command.name, remote)
     const loadConfig = configLoader(config, context.env)
-    await command.run({ ...given, args, options, terminal, profile, remote, loadConfig })
+    const input = { ...given, args, terminal, profile, remote, loadConfig }
+    await command.run({ ...input, options: await withSecrets(command, options, terminal) })
   } finally {
     terminal.close()
   }
@@ -72,12 +83,7 @@ async function runOne(
 
 async function assertLocal(name: string, remote: OwnInput['remote']): Promise<void> {
   const target = await remote()
-  if (!target) return
-  const { NotRemote } = await import('./exit-codes.ts')
-  throw NotRemote(
-    `${name} cannot run on a remote service (${target.url}, ${target.source}): it needs the database. ` +
-      'Unset TENANTRY_URL, or name the installation with --config or DATABASE_URL.',
-  )
+  if (target) throw (await import('./remote/target.ts')).databaseOnly(name, target)
 }
 
 const configLoader = (file: string | undefined, env: NodeJS.ProcessEnv) => async () => {

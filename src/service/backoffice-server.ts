@@ -1,11 +1,14 @@
 /** Selects the PostgreSQL server of the service: the configured one, or the embedded one of the data directory. */
+import { existsSync } from 'node:fs'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../kernel/base/logger.ts'
-import type { ServiceConfig } from './config.ts'
+import { ConfigurationError, type ServiceConfig } from './config.ts'
 import {
   type Acquired,
   acquire,
   embeddedCluster,
+  hasCluster,
   keptSecret,
   openDataDirectory,
   type Running,
@@ -82,7 +85,7 @@ async function startOwn(
       import('./embedded-postgres.ts'),
       import('./postgres-supervisor.ts'),
     ])
-    const options = { directory: embeddedCluster(directory), password: keptSecret(directory, 'postgres-password') }
+    const options = { directory: embeddedCluster(directory), password: passwordOf(directory) }
     const server = await startEmbeddedPostgres(options)
     const supervisor = new PostgresSupervisor(server, options, log)
     lock.announce({ url: null, databaseUrl: server.url })
@@ -99,4 +102,16 @@ async function startOwn(
     lock.release()
     throw error
   }
+}
+
+/** @throws ConfigurationError instead of generating a password for an existing cluster */
+function passwordOf(directory: string): string {
+  const file = join(directory, 'postgres-password')
+  if (hasCluster(directory) && !existsSync(file)) {
+    throw new ConfigurationError([
+      `${file}: does not exist, but ${embeddedCluster(directory)} does. Restore this file: it has the password of this PostgreSQL. ` +
+        'If it is lost, docs/disaster-recovery.md describes how to set another one.',
+    ])
+  }
+  return keptSecret(directory, 'postgres-password')
 }

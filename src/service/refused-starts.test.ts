@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { createProgramDatabase, inProcess, type Run } from '../cli/in-process.fixture.ts'
-import type { TestDatabase } from '../testing/base/database.ts'
+import { type TestDatabase, unreachableUrl } from '../testing/base/database.ts'
 import { dropWithRoles } from '../testing/base/roles.ts'
 import { TEST_APP_KEY } from '../testing/base/tenancy.ts'
 
@@ -47,6 +47,30 @@ describe('a start is rejected', () => {
     expect(stderr).toContain(`TENANTRY_APP_KEY: not set, and ${join(data, 'app-key')} does not exist`)
     expect(stderr).toContain('TENANTRY_OLD_APP_KEYS')
     expect(await readdir(data)).toEqual(['postgres'])
+  })
+
+  test('without the password of an existing embedded PostgreSQL, and generates none', async () => {
+    const data = join(parent, 'without-password')
+    await mkdir(join(data, 'postgres'), { recursive: true })
+    await writeFile(join(data, 'postgres', 'PG_VERSION'), '18')
+    const env = {
+      TENANTRY_DATA_DIR: data,
+      TENANTRY_APP_KEY: TEST_APP_KEY,
+      TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+    }
+    const { code, stdout, stderr } = await start(['serve'], env).ended
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toContain(`${join(data, 'postgres-password')}: does not exist`)
+    expect(stderr).toContain('Restore this file')
+    expect(existsSync(join(data, 'postgres-password'))).toBe(false)
+  })
+
+  test('by an unreachable database, without a line about a lost connection', async () => {
+    const env = { DATABASE_URL: unreachableUrl(inject('postgresUrl')), TENANTRY_DATA_DIR: join(parent, 'first') }
+    const { code, stdout, stderr } = await start(['serve'], env).ended
+    expect({ code, stdout }).toEqual({ code: 7, stdout: '' })
+    expect(stderr).toContain('The database cannot be reached')
+    expect(stderr).not.toContain('was lost')
   })
 
   test.each(['', 'half a key'])('with the application key "%s" in the data directory', async (content) => {

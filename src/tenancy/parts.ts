@@ -5,9 +5,11 @@ import { examinationsPart, kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
 import { circuitsPart } from '../tenants/circuits/part.ts'
+import { commandRunsPart } from '../tenants/command-runs/part.ts'
 import { commands } from '../tenants/commands/tenants.ts'
 import { diagnoses } from '../tenants/doctor/tenants.ts'
 import { handlesPart, scopePart } from '../tenants/handles/parts.ts'
+import { hostJobsPart } from '../tenants/host-jobs/part.ts'
 import { tableChangesPart } from '../tenants/isolation/part.ts'
 import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
@@ -51,6 +53,13 @@ const RESERVED = [
   'tenant',
   'run',
   'current',
+  'withoutTenant',
+  'perTenant',
+  'pg',
+  'dialect',
+  'carry',
+  'job',
+  'forEachTenant',
   'guard',
   'transaction',
   'on',
@@ -72,18 +81,19 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     outboxPart,
     lifecyclePart,
     migrationsPart,
+    commandRunsPart,
     transfersPart,
     provisioningPart,
     handlesPart,
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)
-  const reserved = [...before, scopePart, relayPart].map(({ name }): string => name)
+  const reserved = [...before, scopePart, hostJobsPart, relayPart].map(({ name }): string => name)
   const taken = names.find((name) => RESERVED.includes(name) || reserved.includes(name))
   if (taken) throw new Error(`Satellite "${taken}" has the name of a part of every tenancy.`)
   const repeated = names.find((name, index) => names.indexOf(name) !== index)
   if (repeated) throw new Error(`Satellite "${repeated}" is configured twice.`)
-  return [...before, ...satellites.map(fromSatellite), scopePart, relayPart]
+  return [...before, ...satellites.map(fromSatellite), scopePart, hostJobsPart, relayPart]
 }
 
 /** A satellite receives only the tenants. */

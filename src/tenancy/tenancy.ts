@@ -26,6 +26,7 @@ import { openTracing } from '../kernel/resilience/tracing.ts'
 import { createGuard, type Guard, type GuardOptions } from '../tenants/guard/guard.ts'
 import type { TenantHandle } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
+import type { HostJobs } from '../tenants/host-jobs/part.ts'
 import { PLACEMENT_PASSWORDS } from '../tenants/isolation/own-logins.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 import {
@@ -50,7 +51,7 @@ import { VERSION } from './version.ts'
 export type { Wired } from './composition.ts'
 export type { BackupsConfig, Role, TenancyConfig } from './config.ts'
 
-export interface Core extends Scope {
+export interface Core extends Scope, HostJobs {
   readonly kernel: Kernel
   readonly tenants: Tenants
   readonly health: Health
@@ -140,7 +141,7 @@ const buildInfo: Series = {
 type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'>
 
 function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observation): Core {
-  const { tenants, scope } = servicesOf(parts) as { tenants: Tenants; scope: OwnedScope }
+  const { tenants, scope, hostJobs } = servicesOf(parts) as { tenants: Tenants; scope: OwnedScope; hostJobs: HostJobs }
   const { stopClients: _, ...members } = scope
   const { database, events, log } = kernel
   const receivers = wired(parts, 'receivers')
@@ -153,6 +154,7 @@ function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observ
     receivers,
     tenant: (id) => tenants.handle(id),
     ...members,
+    ...hostJobs,
     guard: ({ ignore = [], ...options }) => {
       const unguarded = [...ignore, ...receivers.map(({ what }) => what.path)]
       const guard = createGuard(tenants, { ...options, ignore: unguarded }, trafficOf(parts))

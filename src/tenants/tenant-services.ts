@@ -1,5 +1,6 @@
 /** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites. */
 import type { Circuits } from './circuits/circuits.ts'
+import type { CommandRuns } from './command-runs/command-runs.ts'
 import type { Handles } from './handles/handles.ts'
 import type { Storage } from './isolation/drivers.ts'
 import type { Lifecycle } from './lifecycle/parts.ts'
@@ -17,6 +18,7 @@ export interface TenantServices {
   readonly plans: Plans
   readonly lifecycle: Lifecycle
   readonly migrations: MigrationRuns
+  readonly commandRuns: CommandRuns
   readonly transfers: Transfers
   readonly provisioning: Installation
   readonly handles: Handles

@@ -42,6 +42,8 @@ export class Tenants {
   readonly plans: TenantServices['plans']
   readonly installation: TenantServices['provisioning']
   readonly migrations: TenantServices['migrations']
+  /** Runs of `tenant:each`. */
+  readonly commandRuns: TenantServices['commandRuns']
   readonly fences: TenantServices['lifecycle']['fences']
   readonly openStorage: TenantServices['lifecycle']['openStorage']
   readonly lostPlacements: TenantServices['lifecycle']['lostPlacements']
@@ -68,6 +70,7 @@ export class Tenants {
     this.plans = services.plans
     this.installation = services.provisioning
     this.migrations = services.migrations
+    this.commandRuns = services.commandRuns
     this.fences = lifecycle.fences
     this.openStorage = lifecycle.openStorage
     this.lostPlacements = lifecycle.lostPlacements

@@ -76,6 +76,7 @@ export const backups: Part = {
   commands: {
     'tenant:backup': { line: ['{id}', '--note', 'before the import'] },
     'tenant:backup:list': { ...backedUp, line: ['{id}'] },
+    'tenant:backup:show': { ...backedUp, line: ['{id}', '{backupId}'] },
     'tenant:backup:run': { line: ['--dry-run'] },
     'tenant:backup:restore': { ...backedUp, line: ['{id}', '{backupId}'] },
     'tenant:backup:download': {

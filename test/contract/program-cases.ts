@@ -31,6 +31,9 @@ export const BY_COMMAND_LINE: Readonly<Record<string, ProgramCase>> = {
 /** Commands that run until they are stopped. */
 export const SERVING = ['serve', 'dev']
 
+/** Commands that start processes: slow tests compare their output. */
+export const STARTING_PROCESSES = ['tenant:each']
+
 /** Text output without a terminal. */
 export const PAGES: Readonly<Record<string, readonly string[]>> = {
   'tenant:list': [],

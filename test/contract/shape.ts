@@ -13,7 +13,7 @@ const TEXTS: readonly [RegExp, string][] = [
   [/\b\d+(\.\d+)? (ms|s)\b/g, '<duration>'],
   [/(\/[\w.-]+)*\/tenantry-[\w-]+/g, '<path>'],
   [/\btenantry_tenant(_[0-9a-f]{8})?\b/g, '<login>'],
-  [/\b(evt|cus)_(test_)?[0-9a-f]{8,}\b/g, '<$1>'],
+  [/\b(evt|cus|sub|cs|bps)_(test_)?[0-9a-f]{8,}\b/g, '<$1>'],
 ]
 
 /** By name of the member, for any value. */

@@ -98,6 +98,11 @@ export const tenants: Part = {
         E_PLAN_RESOLVED_BY_HOST: { params: { plan: 'pro' }, plansOfHost: true },
       },
     },
+    'queues.list': {
+      success: { query: { tenantId: '{id}' } },
+      wrong: { query: { tenantId: 'No Id' } },
+      also: { E_TENANT_NOT_FOUND: { query: { tenantId: 'unknown' } } },
+    },
     'tenants.queue': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'deadLetters.list': { success: { given: [DEAD], query: { tenantId: '{id}' } }, wrong: { query: { queue: '' } } },
     'deadLetters.get': {

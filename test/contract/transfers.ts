@@ -60,6 +60,7 @@ export const transfers: Part = {
     'tenant:clone': { line: ['{id}', 'A copy'] },
     'tenant:move': { line: ['{id}', '--isolation', 'database-pg'] },
     'tenant:transfer:list': { ...backedUp, line: ['{id}'] },
+    'tenant:transfer:show': { ...backedUp, line: ['{id}', '{backupId}'] },
     'tenant:transfer:cancel': { ...backingUp, line: ['{id}', '{given}'] },
   },
   events: ['TenantCloned', 'TenantMoved'],

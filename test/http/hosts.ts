@@ -5,15 +5,19 @@
 import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createAdaptorServer } from '@hono/node-server'
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import express from 'express'
 import { fastify } from 'fastify'
 import { Hono } from 'hono'
+import Koa from 'koa'
 import type { Http } from '../../src/http/app.ts'
 import { expressHandler } from '../../src/http/hosts/express.ts'
 import { fastifyHandler } from '../../src/http/hosts/fastify.ts'
 import { honoHandler } from '../../src/http/hosts/hono.ts'
+import { koaHandler } from '../../src/http/hosts/koa.ts'
 import { nodeHandler, serveNode } from '../../src/http/hosts/node.ts'
+
+type FetchCallback = Parameters<typeof createAdaptorServer>[0]['fetch']
 
 export interface Host {
   readonly origin: string
@@ -50,11 +54,25 @@ export const hosts: Readonly<Record<string, (http: Http) => Promise<Host>>> = {
     app.get('/mine', (context) => context.text('mine'))
     return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
   },
+  koa(http) {
+    const app = new Koa()
+    app.use(koaHandler(http))
+    app.use((context) => {
+      if (context.path === '/mine') context.body = 'mine'
+    })
+    return listening(createServer(app.callback()))
+  },
   async service(http) {
     const server = await serveNode(http, { port: 0, host: '127.0.0.1' })
     return { origin: server.url, close: () => server.close(0) }
   },
 }
+
+/** A server of the web standard. Its second argument is the request and response of node. */
+export const webServer = (fetch: (request: Request, bindings: HttpBindings) => Promise<Response>): Promise<Host> =>
+  listening(createAdaptorServer({ fetch: fetch as FetchCallback, overrideGlobalObjects: false }) as Server)
+
+export const addressOf = (_: Request, { incoming }: HttpBindings): string | undefined => incoming.socket.remoteAddress
 
 export async function listening(server: Server): Promise<Host> {
   await once(server.listen(0, '127.0.0.1'), 'listening')

@@ -1,20 +1,27 @@
 /** Hosts of each framework with guard, `impersonation` and a route; other errors become "host: ..". */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { createAdaptorServer } from '@hono/node-server'
-import express, { type NextFunction, type Request, type Response } from 'express'
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
+import express, { type Request as ExpressRequest, type Response as ExpressResponse, type NextFunction } from 'express'
 import { fastify } from 'fastify'
 import { Hono } from 'hono'
+import Koa from 'koa'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
 import type { ImpersonationOptions } from '../../src/http/hosts/impersonated.ts'
+import * as onKoa from '../../src/http/hosts/koa.ts'
+import * as onNest from '../../src/http/hosts/nestjs.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
 import type { ImpersonatedListener } from '../../src/http/hosts/node-guard.ts'
+import * as onWeb from '../../src/http/hosts/web.ts'
 import type { ActiveImpersonation } from '../../src/kernel/base/context.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import type { Guard } from '../../src/tenants/guard/guard.ts'
 import type { Impersonating } from '../../src/tenants/guard/impersonation-hook.ts'
-import { type Host, listening } from './hosts.ts'
+import { HostFilter } from './guarded-hosts.ts'
+import { addressOf, type Host, listening, webServer } from './hosts.ts'
+import { EVERY_PATH, type NestSetup, nestOnExpress, nestOnFastify, readText } from './nest-application.ts'
 
 export interface Called {
   readonly tenantId: string | undefined
@@ -61,10 +68,12 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
     const app = express()
     const middleware = [onExpress.guard(guard), onExpress.impersonation(impersonation, options)]
     app.use(isReversed ? middleware.reverse() : middleware, express.text({ type: '*/*' }))
-    app.use(async ({ tenant, impersonation, body }, response) => {
-      response.json(await route({ tenantId: tenant?.id, impersonation, body: typeof body === 'string' ? body : '' }))
+    app.use(async ({ optionalTenant, impersonation, body }, response) => {
+      response.json(
+        await route({ tenantId: optionalTenant?.id, impersonation, body: typeof body === 'string' ? body : '' }),
+      )
     })
-    app.use((error: Error, _request: Request, response: Response, _next: NextFunction) => {
+    app.use((error: Error, _request: ExpressRequest, response: ExpressResponse, _next: NextFunction) => {
       response.status(500).send(`host: ${error.message}`)
     })
     return listening(createServer(app))
@@ -76,8 +85,8 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
     app.addContentTypeParser('*', { parseAs: 'string' }, async (_request: unknown, body: string) => body)
     const plugins = [onFastify.guard(guard), onFastify.impersonation(impersonation, options)]
     for (const plugin of isReversed ? plugins.reverse() : plugins) await app.register(plugin)
-    app.all('/*', async ({ tenant, impersonation, body }) =>
-      route({ tenantId: tenant?.id, impersonation, body: String(body ?? '') }),
+    app.all('/*', async ({ optionalTenant, impersonation, body }) =>
+      route({ tenantId: optionalTenant?.id, impersonation, body: String(body ?? '') }),
     )
     const origin = await app.listen({ port: 0, host: '127.0.0.1' })
     return { origin, close: () => app.close() }
@@ -95,4 +104,68 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
     app.onError((error, context) => context.text(`host: ${error.message}`, 500))
     return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
   },
+  koa({ guard, impersonation, options, isReversed, route }) {
+    const app = new Koa<onKoa.GuardedState>()
+    app.use(async (context, next) => {
+      try {
+        await next()
+      } catch (error) {
+        context.status = 500
+        context.body = `host: ${(error as Error).message}`
+      }
+    })
+    const middleware = [onKoa.guard(guard), onKoa.impersonation(impersonation, options)]
+    for (const one of isReversed ? middleware.reverse() : middleware) app.use(one)
+    app.use(async (context) => {
+      const { optionalTenant, impersonation } = context.state
+      context.body = await route({ tenantId: optionalTenant?.id, impersonation, body: await text(context.req) })
+    })
+    return listening(createServer(app.callback()))
+  },
+
+  web({ guard, impersonation, options, isReversed, route }) {
+    const handler = async (request: Request, { optionalTenant, impersonation }: onWeb.GuardedFetch) =>
+      Response.json(await route({ tenantId: optionalTenant?.id, impersonation, body: await request.text() }))
+    const late = onWeb.guardFetch(guard, handler)
+    const reversed = onWeb.impersonation(impersonation, (request) => late(request), options)
+    const without = { optionalTenant: undefined } as onWeb.GuardedFetch
+    const impersonated = onWeb.impersonation<Request, [HttpBindings]>(impersonation, handler, options)
+    const handle = isReversed
+      ? async (request: Request) => reversed(request, without)
+      : onWeb.guardFetch(guard, impersonated, { ip: addressOf })
+    return webServer(async (request, bindings) => {
+      try {
+        return await handle(request, bindings)
+      } catch (error) {
+        return new Response(`host: ${(error as Error).message}`, { status: 500 })
+      }
+    })
+  },
+
+  'nestjs with express': (acted) => nestOnExpress(nestSetup(acted)),
+  'nestjs with fastify': (acted) => nestOnFastify(nestSetup(acted)),
+}
+
+const nestSetup = ({ guard, impersonation, options, isReversed, route }: Acted): NestSetup => {
+  const log = createLogger({ level: 'silent' })
+  const middleware = onNest.impersonation(impersonation, options)
+  return {
+    routes: [
+      {
+        method: 'ALL',
+        path: EVERY_PATH,
+        handle: async ({ request, response, tenant, impersonation }) => {
+          response.status(200)
+          const body = typeof request.body === 'string' ? request.body : ''
+          return route({ tenantId: tenant?.id, impersonation, body })
+        },
+      },
+    ],
+    module: { tenancy: { kernel: { log } }, guard, middleware: isReversed ? [] : [middleware] },
+    filters: [new HostFilter(), onNest.problemHandler(log)],
+    before(app) {
+      if (isReversed) app.use(middleware)
+      readText(app)
+    },
+  }
 }

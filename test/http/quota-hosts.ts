@@ -2,16 +2,28 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
 import { createAdaptorServer } from '@hono/node-server'
-import express, { type NextFunction, type Request, type RequestHandler, type Response } from 'express'
+import express, {
+  type Request as ExpressRequest,
+  type Response as ExpressResponse,
+  type NextFunction,
+  type RequestHandler,
+} from 'express'
 import { fastify } from 'fastify'
 import { Hono, type MiddlewareHandler } from 'hono'
+import Koa, { type Context } from 'koa'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
+import * as onKoa from '../../src/http/hosts/koa.ts'
+import * as onNest from '../../src/http/hosts/nestjs.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
+import * as onWeb from '../../src/http/hosts/web.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import type { Guard } from '../../src/tenants/guard/guard.ts'
 import type { QuotaEnforcing, QuotaOptions } from '../../src/tenants/guard/quota-hook.ts'
-import { type Host, listening } from './hosts.ts'
+import { HostFilter } from './guarded-hosts.ts'
+import { type Host, listening, webServer } from './hosts.ts'
+import { type NestSetup, nestOnExpress, nestOnFastify, readText } from './nest-application.ts'
 
 /** Reads a header of a request of any framework. */
 export type HeaderOf = (name: string) => string | undefined
@@ -78,14 +90,14 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
     const app = express()
     if (guard) app.use(onExpress.guard(guard))
     for (const [path, { quota, options, also, answer }] of Object.entries(routes)) {
-      const counted = optionsFor<Request>(options, (request) => (name) => request.get(name))
+      const counted = optionsFor<ExpressRequest>(options, (request) => (name) => request.get(name))
       const first = onExpress.enforceQuota(quotas, quota, counted)
       const none: RequestHandler = (_request, _response, next) => next()
       app.post(path, first, also ? onExpress.enforceQuota(quotas, also) : none, async (request, response) => {
         response.json(answer(await text(request)))
       })
     }
-    app.use((error: Error, _request: Request, response: Response, _next: NextFunction) => {
+    app.use((error: Error, _request: ExpressRequest, response: ExpressResponse, _next: NextFunction) => {
       response.status(500).send(`host: ${error.message}`)
     })
     return listening(createServer(app))
@@ -130,4 +142,88 @@ export const quotaHosts: Readonly<Record<string, (counted: Counted) => Promise<H
     app.onError((error, context) => context.text(`host: ${error.message}`, 500))
     return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
   },
+  koa({ quotas, guard, routes }) {
+    const app = new Koa<onKoa.GuardedState>()
+    app.use(async (context, next) => {
+      try {
+        await next()
+      } catch (error) {
+        context.status = 500
+        context.body = `host: ${(error as Error).message}`
+      }
+    })
+    if (guard) app.use(onKoa.guard(guard))
+    for (const [path, { quota, options, also, answer }] of Object.entries(routes)) {
+      const counted = optionsFor<Context>(
+        options,
+        ({ req }) =>
+          (name) =>
+            req.headers[name]?.toString(),
+      )
+      const first = onKoa.enforceQuota(quotas, quota, counted)
+      const second = also ? onKoa.enforceQuota(quotas, also) : undefined
+      app.use((context, next) => {
+        if (context.path !== path) return next()
+        const handler = async () => {
+          context.body = answer(await text(context.req))
+        }
+        return first(context, () => (second ? second(context, handler) : handler()))
+      })
+    }
+    return listening(createServer(app.callback()))
+  },
+
+  web({ quotas, guard, routes }) {
+    const handlers = Object.entries(routes).map(([path, { quota, options, also, answer }]) => {
+      const handler = async (request: Request) => Response.json(answer(await request.text()))
+      const counted = optionsFor<Request>(
+        options,
+        ({ headers }) =>
+          (name) =>
+            headers.get(name) ?? undefined,
+      )
+      const second = also ? onWeb.enforceQuota(quotas, also, handler) : handler
+      const limited = onWeb.enforceQuota(quotas, quota, second, counted)
+      const without = { optionalTenant: undefined } as onWeb.GuardedFetch
+      return [path, guard ? onWeb.guardFetch(guard, limited) : async (one: Request) => limited(one, without)] as const
+    })
+    const byPath = new Map(handlers)
+    return webServer(async (request) => {
+      try {
+        return (await byPath.get(new URL(request.url).pathname)?.(request)) ?? new Response(null, { status: 404 })
+      } catch (error) {
+        return new Response(`host: ${(error as Error).message}`, { status: 500 })
+      }
+    })
+  },
+
+  'nestjs with express': (counted) => nestOnExpress(nestSetup(counted)),
+  'nestjs with fastify': (counted) => nestOnFastify(nestSetup(counted)),
+}
+
+const nestSetup = ({ quotas, guard, routes }: Counted): NestSetup => {
+  const log = createLogger({ level: 'silent' })
+  return {
+    routes: Object.entries(routes).map(([path, { quota, options, also, answer }]) => {
+      const counted = optionsFor<IncomingMessage>(
+        options,
+        ({ headers }) =>
+          (name) =>
+            headers[name]?.toString(),
+      )
+      const guards = [onNest.enforceQuota(quotas, quota, counted), ...(also ? [onNest.enforceQuota(quotas, also)] : [])]
+      return {
+        method: 'POST',
+        path,
+        guards,
+        handle: async ({ request, response }) => {
+          response.status(200)
+          return answer(typeof request.body === 'string' ? request.body : '')
+        },
+      }
+    }),
+    module: guard && { tenancy: { kernel: { log } }, guard },
+    filters: [new HostFilter(), onNest.problemHandler(log)],
+    before: readText,
+  }
 }

@@ -26,6 +26,8 @@ export const PLANS = {
     pro: { limits: { exports: 25, bytes: 1_000, none: 0 } },
   },
 }
+/** Longer than a busy machine needs: quotas fail open after the timeout of the store. */
+const TIMEOUT_MS = 60_000
 const HALF_A_DAY_SECONDS = 43_200
 
 export type WithQuotas = Tenancy<[ReturnType<typeof quotas>]>
@@ -47,7 +49,7 @@ export const stores: Readonly<Record<'memory' | 'postgres' | 'redis', () => Time
     const advance = (ms: number) => {
       offsetMs += ms
     }
-    return { store: postgresStore({ clockOffsetMs: () => offsetMs }), advance }
+    return { store: postgresStore({ clockOffsetMs: () => offsetMs, timeoutMs: TIMEOUT_MS }), advance }
   },
   redis() {
     let offsetMs = toNoonMs()
@@ -55,7 +57,10 @@ export const stores: Readonly<Record<'memory' | 'postgres' | 'redis', () => Time
       offsetMs += ms
     }
     const keyPrefix = `${uuidv7()}:`
-    return { store: redisStore({ url: inject('redisUrl'), keyPrefix, clockOffsetMs: () => offsetMs }), advance }
+    return {
+      store: redisStore({ url: inject('redisUrl'), keyPrefix, clockOffsetMs: () => offsetMs, timeoutMs: TIMEOUT_MS }),
+      advance,
+    }
   },
 }
 

@@ -5,17 +5,24 @@
  */
 import { createServer, type Server, type ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { createAdaptorServer } from '@hono/node-server'
+import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
+import type { NestExpressApplication } from '@nestjs/platform-express'
 import express from 'express'
-import { fastify } from 'fastify'
+import { type FastifyInstance, fastify } from 'fastify'
 import { type Context, Hono } from 'hono'
+import Koa from 'koa'
 import type { Mountable } from '../../src/http/app.ts'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
+import * as onKoa from '../../src/http/hosts/koa.ts'
+import * as onNest from '../../src/http/hosts/nestjs.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
+import * as onWeb from '../../src/http/hosts/web.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import type { Guard } from '../../src/tenants/guard/guard.ts'
-import { type Host, listening } from './hosts.ts'
+import { addressOf, type Host, listening, webServer } from './hosts.ts'
+import { EVERY_PATH, type NestSetup, nestOnExpress, nestOnFastify } from './nest-application.ts'
 
 export interface Receiving {
   readonly receivers: Mountable
@@ -81,4 +88,74 @@ export const receiverHosts: Readonly<Record<string, (receiving: Receiving) => Pr
     app.notFound((context) => context.json({ mine: true }, 404))
     return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
   },
+  koa({ receivers, guard, isGuardFirst }) {
+    const app = new Koa<onKoa.GuardedState>({ proxy: true })
+    app.silent = true
+    const [before, after] = [onKoa.koaHandler(receivers), onKoa.guard(guard)]
+    for (const one of isGuardFirst ? [after, before] : [before, after]) app.use(one)
+    app.use(async (context) => {
+      context.status = context.path === '/echo' ? 200 : 404
+      if (context.path !== '/echo') context.body = { mine: true }
+      else context.body = { tenantId: context.state.tenant.record.id, body: JSON.parse(await text(context.req)) }
+    })
+    return listening(createServer(app.callback()))
+  },
+
+  web({ receivers, guard, isGuardFirst }) {
+    const forwarded = ({ headers }: Request) => headers.get('x-forwarded-for') ?? undefined
+    const mine = async (request: Request, { optionalTenant }: onWeb.GuardedFetch) =>
+      new URL(request.url).pathname === '/echo'
+        ? Response.json({ tenantId: optionalTenant?.record.id, body: await request.json() })
+        : Response.json({ mine: true }, { status: 404 })
+    const received = onWeb.fetchHandler<Request, [onWeb.GuardedFetch, HttpBindings]>(receivers, mine, {
+      ip: forwarded,
+      socketIp: (request, _, bindings) => addressOf(request, bindings),
+    })
+    const guardLast = onWeb.fetchHandler<Request, [HttpBindings]>(receivers, onWeb.guardFetch(guard, mine), {
+      ip: forwarded,
+      socketIp: addressOf,
+    })
+    return webServer(isGuardFirst ? onWeb.guardFetch(guard, received) : guardLast)
+  },
+
+  'nestjs with express': (receiving) =>
+    nestOnExpress({
+      ...nestSetup(receiving),
+      before(app) {
+        ;(app as NestExpressApplication).set('trust proxy', true)
+        if (receiving.isGuardFirst) app.use(onNest.guard(receiving.guard))
+        app.use(onExpress.expressHandler(receiving.receivers))
+      },
+    }),
+  'nestjs with fastify': (receiving) =>
+    nestOnFastify({
+      ...nestSetup(receiving),
+      async before(app) {
+        const instance = app.getHttpAdapter().getInstance() as FastifyInstance
+        if (receiving.isGuardFirst) await instance.register(onFastify.guard(receiving.guard))
+        await instance.register(onFastify.fastifyHandler(receiving.receivers))
+      },
+    }),
 }
+
+const nestSetup = ({ guard }: Receiving): NestSetup => ({
+  routes: [
+    {
+      method: 'POST',
+      path: '/echo',
+      handle: ({ request, response, tenant }) => {
+        response.status(200)
+        return { tenantId: tenant?.record.id, body: request.body }
+      },
+    },
+    {
+      method: 'ALL',
+      path: EVERY_PATH,
+      handle: ({ response }) => {
+        response.status(404)
+        return { mine: true }
+      },
+    },
+  ],
+  module: { tenancy: { kernel: { log: createLogger({ level: 'silent' }) } }, guard },
+})

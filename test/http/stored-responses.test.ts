@@ -217,6 +217,16 @@ test('the key of a stopped process can be used immediately, the key of another o
   await expect(lease(api)).rejects.toThrow('still running')
 })
 
+test('a key that a process of the former version took over keeps its lease, also after the end of its former process', async () => {
+  const other = await api.open()
+  const lease = async (one: Pick<Opened, 'tenancy'>) => new Idempotency(one.tenancy.kernel).begin([key], '', 3_600_000)
+  await lease(other)
+  await other.tenancy.stop()
+  // The former version changes no column about processes.
+  await pass(`lease = gen_random_uuid() where process_id = '${other.tenancy.kernel.processes.id}'`)
+  await expect(lease(api)).rejects.toThrow('still running')
+})
+
 test('a running process that has lost its session loses the key, and its request has no effect', async () => {
   const other = await api.open()
   const { notes: others } = other.tenancy as unknown as { notes: Notes }

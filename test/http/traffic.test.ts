@@ -8,21 +8,27 @@ import { buffer } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { createAdaptorServer, type HttpBindings } from '@hono/node-server'
 import { RESPONSE_ALREADY_SENT } from '@hono/node-server/utils/response'
+import { StreamableFile } from '@nestjs/common'
 import express, { type Response as ExpressResponse, type NextFunction, type Request } from 'express'
 import { fastify } from 'fastify'
 import { Hono } from 'hono'
 import { stream } from 'hono/streaming'
+import Koa from 'koa'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import * as onExpress from '../../src/http/hosts/express.ts'
 import * as onFastify from '../../src/http/hosts/fastify.ts'
 import * as onHono from '../../src/http/hosts/hono.ts'
+import * as onKoa from '../../src/http/hosts/koa.ts'
 import * as onNode from '../../src/http/hosts/node.ts'
+import * as onWeb from '../../src/http/hosts/web.ts'
 import type { Traffic } from '../../src/kernel/api/traffic.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
 import { metrics } from '../../src/satellites/metrics/index.ts'
 import { createGuard, type Guard } from '../../src/tenants/guard/guard.ts'
 import { fromHeader } from '../../src/tenants/guard/strategies.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
-import { type Host, listening } from './hosts.ts'
+import { type Host, listening, webServer } from './hosts.ts'
+import { type NestCalled, type NestRoute, type NestSetup, nestOnExpress, nestOnFastify } from './nest-application.ts'
 
 const TEXT = 'schöne Grüße '.repeat(1_000)
 const PIECES = ['first, ', 'zweites Stück äöü, ', 'x'.repeat(100_000), 'the last']
@@ -107,6 +113,84 @@ const hosts: Readonly<Record<string, (guard: Guard) => Promise<Host>>> = {
     app.onError((error, context) => context.text(error.message, 500))
     return listening(createAdaptorServer({ fetch: app.fetch, overrideGlobalObjects: false }) as Server)
   },
+  koa(guard) {
+    const app = new Koa<onKoa.GuardedState>()
+    app.silent = true
+    app.use(onKoa.guard(guard))
+    app.use(async (context) => {
+      const { path, res } = context
+      if (path === '/text') context.body = TEXT
+      else if (path === '/stream') context.body = Readable.from(PIECES)
+      else if (path === '/empty') context.status = 204
+      else if (path === '/hang') await new Promise(() => undefined)
+      else if (path === '/breaks') {
+        context.respond = false
+        res.statusCode = 200
+        res.write(PIECES[0])
+        res.write(PIECES[1], () => res.destroy())
+      } else throw new Error('mine')
+    })
+    return listening(createServer(app.callback()))
+  },
+  web(guard) {
+    const pieces = async function* () {
+      for (const piece of PIECES) yield Buffer.from(piece)
+    }
+    const broken = async function* () {
+      yield* PIECES.slice(0, 2).map((piece) => Buffer.from(piece))
+      await nextTurn() // the pieces have been sent
+      throw new Error('broken')
+    }
+    const handle = onWeb.guardFetch(guard, (asked): globalThis.Response | Promise<globalThis.Response> => {
+      const path = new URL(asked.url).pathname
+      if (path === '/text') return new Response(TEXT)
+      if (path === '/stream') return new Response(ReadableStream.from(pieces()))
+      if (path === '/empty') return new Response(null, { status: 204 })
+      if (path === '/hang') return new Promise(() => undefined)
+      if (path === '/breaks') return new Response(ReadableStream.from(broken()))
+      throw new Error('mine')
+    })
+    return webServer((asked) => handle(asked).catch((error) => new Response(error.message, { status: 500 })))
+  },
+  'nestjs with express': (guard) => nestOnExpress(nestSetup(guard)),
+  'nestjs with fastify': (guard) => nestOnFastify(nestSetup(guard)),
+}
+
+const nextTurn = () => new Promise((resolve) => setImmediate(resolve))
+
+const nestSetup = (guard: Guard): NestSetup => {
+  const route = (path: string, handle: NestRoute['handle'], responds = false) => ({
+    method: 'ALL',
+    path,
+    responds,
+    handle: ({ response, ...called }: NestCalled) => {
+      response.status(200)
+      return handle({ response, ...called })
+    },
+  })
+  return {
+    module: { tenancy: { kernel: { log: createLogger({ level: 'silent' }) } }, guard },
+    routes: [
+      route('/text', () => TEXT),
+      route('/stream', () => new StreamableFile(Readable.from(PIECES.map((piece) => Buffer.from(piece))))),
+      route('/empty', ({ response }) => void response.status(204).send(), true),
+      route('/hang', () => new Promise(() => undefined)),
+      route(
+        '/breaks',
+        ({ response }) => {
+          response.hijack?.()
+          const outgoing: ServerResponse = response.raw ?? response
+          outgoing.statusCode = 200
+          outgoing.write(PIECES[0])
+          outgoing.write(PIECES[1], () => outgoing.destroy())
+        },
+        true,
+      ),
+      route('/fail', () => {
+        throw new Error('mine')
+      }),
+    ],
+  }
 }
 
 let opened: TestTenancy<[ReturnType<typeof metrics>]>
@@ -146,7 +230,7 @@ async function call(origin: string, line: string, tenant: string | null = 'acme'
 
 const until = (count: number) => eventually(() => expect(reported).toHaveLength(count))
 
-describe.each(Object.entries(hosts))('%s', (_, open) => {
+describe.each(Object.entries(hosts))('%s', (name, open) => {
   let host: Host
   beforeEach(async () => {
     reported.length = 0
@@ -159,7 +243,9 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
     async (line) => {
       const { status, body } = await call(host.origin, line)
       await until(1)
-      expect(reported).toEqual([{ tenantId: 'acme', status, bytes: body.length }])
+      // A handler of the web standard does not see the response to its error.
+      const isUnseen = name === 'web' && line === 'GET /fail'
+      expect(reported).toEqual([{ tenantId: 'acme', status, bytes: isUnseen ? 0 : body.length }])
       const expected = { '/text': Buffer.byteLength(TEXT), '/stream': Buffer.byteLength(PIECES.join('')), '/empty': 0 }
       const [method, path = ''] = line.split(' ')
       if (path in expected && method !== 'HEAD') expect(body.length).toBe(expected[path as keyof typeof expected])

@@ -21,6 +21,7 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   lost_placements: 'former servers',
   schema_versions: "sets of the host's migrations, which tenants share",
   migration_runs: 'a run covers many tenants; its items name them',
+  command_runs: 'a run covers many tenants; its items name them',
   audit_state: 'the key of all seals',
   billing_inbox: 'events of the payment provider: their processing finds the tenant',
   billing_metered_quotas: 'start of billing of a quota, for all tenants',

@@ -40,6 +40,14 @@ const ORMS = {
 }
 export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/client.ts'))
 
+/** Separate package: `npm ci --prefix test/frameworks/servers` installs it. */
+const SERVERS = {
+  name: 'servers',
+  program: 'npm ci --prefix test/frameworks/servers',
+  files: ['test/frameworks/servers.slow.test.ts'],
+}
+const hasServers = existsSync(join(import.meta.dirname, '../frameworks/servers/node_modules/.bin/next'))
+
 /** The drills mount small file systems. */
 const FULL_DISK = {
   name: 'full disk',
@@ -57,6 +65,7 @@ const ELSEWHERE = ['/usr/sbin', '/usr/local/sbin']
 export const notRun = [
   ...OPTIONAL.filter(({ program }) => programPath(program) === undefined),
   ...(hasOrms ? [] : [ORMS]),
+  ...(hasServers ? [] : [SERVERS]),
   ...(canMount() ? [] : [FULL_DISK]),
 ]
 

@@ -8,7 +8,7 @@ import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
 import { send } from '../remote/request.ts'
-import { START, serviceAddress } from './service-address.ts'
+import { serviceAddress } from './service-address.ts'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
@@ -20,11 +20,12 @@ export async function api(input: OwnInput): Promise<void> {
   const headers = headersOf(options.header ?? [])
   const body =
     options.data === undefined ? undefined : await interruptible(bodyOf(options.data, terminal.input), signal, 0)
-  const { url, prefix, token } = await serviceAddress(input)
+  const { url, prefix, token, remedy } = await serviceAddress(input)
   if (token && !headers.has('x-admin-token')) headers.set('x-admin-token', token)
   if (body !== undefined && !headers.has('content-type')) headers.set('content-type', 'application/json')
 
-  const request = { method, headers, body: body ?? null, signal, remedy: START }
+  const look = 'Read its present state before you repeat the request.'
+  const request = { method, headers, body: body ?? null, signal, remedy, look }
   const { status, statusText, isJson, text, result } = await send(url + pathBelow(prefix, args.path ?? ''), request)
   if (result === null) terminal.say(`${status} ${statusText}`)
   terminal.print(isJson ? `${JSON.stringify(result, null, 2)}\n` : text, result)

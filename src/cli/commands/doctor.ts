@@ -1,21 +1,47 @@
-/** Runs `tenantry doctor`: reports problems with remedies, and fixes them with `--fix` if that is safe. */
+/**
+ * Runs `tenantry doctor`: reports problems with remedies, and fixes them with `--fix` if that is safe. On a remote service it reads the
+ * report of the service.
+ */
 
+import { getDoctor } from '../../http/system-operations.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
+import { remoteCaller } from '../remote/caller.ts'
+import { databaseOnly, type RemoteTarget } from '../remote/target.ts'
 import { withTenancy } from './with-tenancy.ts'
+
+/** Options that need the database. */
+const LOCAL_OPTIONS = [
+  ['fix', '--fix'],
+  ['prove', '--prove'],
+  ['showSql', '--show-sql'],
+] as const
 
 /** Rejects with E_FINDINGS, after the report, if a finding is an error or a warning. */
 export async function doctor(input: OwnInput): Promise<void> {
   const { options, terminal } = input
   if (options.dryRun && !options.fix) throw invalid([{ path: 'dry-run', message: 'requires --fix' }])
-  const report = await withTenancy(input, {}, (tenancy) => (options.fix ? fix : examine)(tenancy, input))
+  const target = await input.remote()
+  const report = target
+    ? await examineRemotely(target, input)
+    : await withTenancy(input, {}, (tenancy) => (options.fix ? fix : examine)(tenancy, input))
   const rows = [...report.fixes.map(fixRow), ...report.checks.map((finding) => row(finding, options.dryRun))]
-  const value = options.fix ? report : { status: report.status, checks: report.checks }
+  const { status, checks, fixes } = report
+  const value = options.fix ? { status, checks, fixes } : { status, checks }
   if (rows.length === 0) terminal.print('no findings\n', value)
   else terminal.table(rows, value)
-  if (report.status !== 'ok') throw FindingsStand(counted(report))
+  if (status !== 'ok') throw FindingsStand(counted(report))
+}
+
+/** The operation has no options. */
+async function examineRemotely(target: RemoteTarget, { options, terminal, signal }: OwnInput): Promise<FixReport> {
+  const given = LOCAL_OPTIONS.find(([name]) => options[name])
+  if (given) throw databaseOnly(`doctor ${given[1]}`, target)
+  terminal.progress('examining')
+  const { body } = await remoteCaller(target, signal).call(getDoctor, {})
+  return { ...(body as DoctorReport), fixes: [] }
 }
 
 async function examine({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {
@@ -66,7 +92,5 @@ const row = ({ severity, code, message, remedy, fixable }: ReportedFinding, isDr
   remedy,
 })
 
-function counted({ checks }: DoctorReport): string {
-  const count = (severity: string) => checks.filter((finding) => finding.severity === severity).length
-  return `The doctor found problems (errors: ${count('error')}, warnings: ${count('warn')}). Apply the remedies in its report.`
-}
+const counted = ({ counts: { error, warn } }: DoctorReport): string =>
+  `The doctor found problems (errors: ${error}, warnings: ${warn}). Apply the remedies in its report.`

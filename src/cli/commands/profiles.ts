@@ -1,5 +1,5 @@
 /** Runs `tenantry login` and `profile:*`: URLs and tokens of remote services. No command prints a token. */
-import { listTenants } from '../../tenants/operations/tenants.ts'
+import { listTenants } from '../../tenants/operations/tenant-reads.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { remoteCaller } from '../remote/caller.ts'
 import { Profiles } from '../remote/profiles.ts'
@@ -27,12 +27,12 @@ export async function listProfiles({ terminal, context }: OwnInput): Promise<voi
   terminal.table(rows)
 }
 
-export async function useProfile({ args: { name }, terminal, context }: OwnInput): Promise<void> {
-  await new Profiles(context.env).use(name)
-  terminal.record({ current: name ?? null })
+export async function useProfile({ args: { profile }, terminal, context }: OwnInput): Promise<void> {
+  await new Profiles(context.env).use(profile)
+  terminal.record({ current: profile ?? null })
 }
 
-export async function removeProfile({ args: { name = '' }, terminal, context }: OwnInput): Promise<void> {
-  await new Profiles(context.env).remove(name)
-  terminal.record({ profile: name, removed: true })
+export async function removeProfile({ args: { profile = '' }, terminal, context }: OwnInput): Promise<void> {
+  await new Profiles(context.env).remove(profile)
+  terminal.record({ profile, removed: true })
 }

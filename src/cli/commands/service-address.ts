@@ -5,9 +5,9 @@ import { DependencyUnavailable, InvalidRequest } from '../../kernel/base/errors.
 import type { ServiceConfig } from '../../service/config.ts'
 import { readRunning } from '../../service/data-directory.ts'
 import type { OwnInput } from '../parser/own-input.ts'
+import { reachRemedy } from '../remote/target.ts'
 
-/** What to do if the service cannot be reached. */
-export const START = 'Start it with: tenantry serve'
+const START = 'Start it with: tenantry serve'
 
 interface ServiceAddress {
   readonly url: string
@@ -15,6 +15,8 @@ interface ServiceAddress {
   /** Prefix of the probes. */
   readonly probes: string
   readonly token: string | undefined
+  /** What to do if the service cannot be reached, or does not respond as expected. */
+  readonly remedy: string
 }
 
 /** `--url` takes precedence over a remote service; its token is that of the configuration. */
@@ -22,11 +24,11 @@ export async function serviceAddress({ options, loadConfig, remote }: OwnInput):
   const target = options.url === undefined ? await remote() : undefined
   if (target) {
     const { origin, pathname } = new URL(target.url)
-    return { url: origin, prefix: pathname, probes: '', token: target.token }
+    return { url: origin, prefix: pathname, probes: '', token: target.token, remedy: reachRemedy(target) }
   }
   const config = await loadConfig()
   const [url, token] = [serviceUrl(config, options.url), adminToken(config)]
-  return { url, prefix: config.prefix, probes: config.probes.prefix, token }
+  return { url, prefix: config.prefix, probes: config.probes.prefix, token, remedy: START }
 }
 
 /**

@@ -9,14 +9,17 @@ import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
 
-/** Time limits after an interruption: for the running step to end, and then for the tenancy to stop. */
+/** Time limits after an interruption: for the running step to end by default, and then for the tenancy to stop. */
 const GRACE_MS = 1_000
 const STOP_INTERRUPTED_MS = 2_000
 
-/** @param needsWorker whether to run jobs during the command. */
+/**
+ * @param needsWorker whether to run jobs during the command.
+ * @param graceMs time for the running step to end after an interruption.
+ */
 export async function withTenancy<T>(
   { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
-  { needsWorker = false }: { needsWorker?: boolean | undefined },
+  { needsWorker = false, graceMs = GRACE_MS }: { needsWorker?: boolean | undefined; graceMs?: number },
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
   const [{ enterContext }, { jsonLogger }] = await Promise.all([
@@ -35,7 +38,7 @@ export async function withTenancy<T>(
     return await interruptible(
       enterContext(requestContext, () => work(opened.tenancy)),
       signal,
-      GRACE_MS,
+      graceMs,
     )
   } finally {
     await opened.stop(signal.aborted ? STOP_INTERRUPTED_MS : undefined)

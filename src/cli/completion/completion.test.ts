@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { Described } from '../parser/parser.ts'
-import { completed } from './completion.ts'
+import { completed, type Names } from './completion.ts'
 
 const commands: readonly Described[] = [
   { name: 'parcel:list', summary: 'List parcels', options: [{ flags: '--of <sender>', summary: 'sender' }] },
@@ -17,15 +17,19 @@ const commands: readonly Described[] = [
     summary: 'Count parcels',
     arguments: [{ name: 'ids', summary: 'of tenants', isRepeatable: true }],
   },
+  { name: 'carrier:use', summary: 'Select a carrier', arguments: [{ name: 'profile', summary: 'of the carrier' }] },
 ]
 
 const queries: string[] = []
-const tenants = async (prefix: string) => {
-  queries.push(prefix)
-  return ['acme', 'acme-test', 'globex'].filter((id) => id.startsWith(prefix))
+const names: Names = {
+  tenantIds: async (prefix) => {
+    queries.push(prefix)
+    return ['acme', 'acme-test', 'globex'].filter((id) => id.startsWith(prefix))
+  },
+  profiles: async () => ['production', 'staging'],
 }
 const offered = async (...words: string[]) =>
-  (await completed(commands, words, tenants))
+  (await completed(commands, words, names))
     .trim()
     .split('\n')
     .slice(0, -1) // the directive
@@ -33,9 +37,9 @@ const offered = async (...words: string[]) =>
 
 describe('completed', () => {
   test('completes the first word to commands', async () => {
-    expect(await offered('')).toEqual(['parcel:list', 'parcel:send', 'parcel:count'])
+    expect(await offered('')).toEqual(['parcel:list', 'parcel:send', 'parcel:count', 'carrier:use'])
     expect(await offered('parcel:s')).toEqual(['parcel:send'])
-    expect(await completed(commands, ['parcel:l'], tenants)).toBe('parcel:list\tList parcels\n:4\n')
+    expect(await completed(commands, ['parcel:l'], names)).toBe('parcel:list\tList parcels\n:4\n')
   })
 
   test('completes a dash to options of the command and common options', async () => {
@@ -50,16 +54,24 @@ describe('completed', () => {
     expect(await offered('parcel:send', 'acme', '')).toEqual([])
   })
 
+  test('completes --profile and an argument `profile` to names of profiles', async () => {
+    expect(await offered('parcel:list', '--profile', '')).toEqual(['production', 'staging'])
+    expect(await offered('parcel:send', 'acme', '--profile', 's')).toEqual(['staging'])
+    expect(await offered('carrier:use', 'p')).toEqual(['production'])
+  })
+
   test('does not query the backoffice for other words', async () => {
     queries.length = 0
     for (const words of [['parcel:'], ['parcel:list', ''], ['parcel:send', '--'], ['nothing', '']]) {
-      await completed(commands, words, tenants)
+      await completed(commands, words, names)
     }
     expect(queries).toEqual([])
   })
 
   test('returns no completions while the backoffice is unavailable', async () => {
-    const unavailable = () => Promise.reject(new Error('unavailable'))
+    const fail = () => Promise.reject(new Error('unavailable'))
+    const unavailable = { tenantIds: fail, profiles: fail }
     expect(await completed(commands, ['parcel:send', ''], unavailable)).toBe(':4\n')
+    expect(await completed(commands, ['parcel:send', '--profile', ''], unavailable)).toBe(':4\n')
   })
 })

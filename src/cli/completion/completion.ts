@@ -1,9 +1,10 @@
-/** Prints completion scripts, and completions of `tenantry complete -- <words>` from declarations and tenants' ids. */
+/** Prints completion scripts, and completions of `tenantry complete -- <words>` from declarations, tenants' ids and profiles. */
 import { RootCommand, script } from '@bomb.sh/tab'
 import { InvalidRequest } from '../../kernel/base/errors.ts'
+import { listTenants } from '../../tenants/operations/tenant-reads.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { COMMON_OPTIONS, type Described } from '../parser/parser.ts'
-import { send } from '../remote/request.ts'
+import { remoteCaller } from '../remote/caller.ts'
 import type { RemoteTarget } from '../remote/target.ts'
 import { bashScript, zshScript } from './scripts.ts'
 
@@ -13,6 +14,7 @@ const SHELLS = ['bash', 'zsh', 'fish', 'powershell']
 const WAIT_TIMEOUT_MS = 1_000
 const MOST_TENANTS = 200
 const NAMES_A_TENANT = ['id', 'ids']
+const PROFILE = 'profile'
 
 /** Replace the scripts of the library: docs/decisions/completion-scripts.md. */
 const OWN: Readonly<Record<string, (program: string) => string>> = { bash: bashScript, zsh: zshScript }
@@ -29,35 +31,37 @@ function fromLibrary(shell: string): string {
   return `${lines.join('\n')}\n`
 }
 
+/** Sources of names. */
+export interface Names {
+  readonly tenantIds: (prefix: string) => Promise<readonly string[]>
+  readonly profiles: () => Promise<readonly string[]>
+}
+
 /**
  * Returns the completions of the last word, one on each line, in the protocol of the scripts. Does not reject without
- * tenants' ids: a shell cannot show an error.
+ * names: a shell cannot show an error.
  */
 export async function completed(
   commands: readonly Described[],
   words: readonly string[],
-  tenantIds: (prefix: string) => Promise<readonly string[]>,
+  names: Names,
 ): Promise<string> {
   const command = commands.find(({ name }) => name === words[0])
   const word = words.at(-1) ?? ''
   const wantsTenant = command?.arguments?.some(({ name }) => NAMES_A_TENANT.includes(name)) && !word.startsWith('-')
-  const ids = wantsTenant && words.length > 1 ? await tenantIds(word).catch(() => []) : []
+  const ids = wantsTenant && words.length > 1 ? await names.tenantIds(word).catch(() => []) : []
+  const wantsProfile = words.at(-2) === `--${PROFILE}` || command?.arguments?.some(({ name }) => name === PROFILE)
+  const profiles = wantsProfile ? await names.profiles().catch(() => []) : []
   const root = new RootCommand()
   for (const { name, summary, arguments: parameters = [], options = [] } of commands) {
     const one = root.command(name, summary)
     for (const parameter of parameters) {
-      const isTenant = NAMES_A_TENANT.includes(parameter.name)
-      one.argument(
-        parameter.name,
-        (add) => {
-          if (isTenant) for (const id of ids) add(id, '')
-        },
-        parameter.isRepeatable,
-      )
+      const values = NAMES_A_TENANT.includes(parameter.name) ? ids : parameter.name === PROFILE ? profiles : []
+      one.argument(parameter.name, adding(values), parameter.isRepeatable)
     }
     for (const { flags, summary } of [...options, ...COMMON_OPTIONS]) {
       const flag = flags.replace(/^--/, '').split(' ')[0] ?? ''
-      if (flags.includes(' ')) one.option(flag, summary, () => undefined)
+      if (flags.includes(' ')) one.option(flag, summary, adding(flag === PROFILE ? profiles : []))
       else one.option(flag, summary)
     }
   }
@@ -65,6 +69,12 @@ export async function completed(
   printingTo(lines, () => root.parse([...words]))
   return `${lines.join('\n')}\n`
 }
+
+const adding =
+  (values: readonly string[]) =>
+  (add: (value: string, description: string) => void): void => {
+    for (const value of values) add(value, '')
+  }
 
 /** Returns the ids with `prefix` of tenants that are not deleted, or none if no database is running. Starts nothing. */
 export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: string): Promise<string[]> {
@@ -93,14 +103,10 @@ export async function tenantIdsOf(loadConfig: OwnInput['loadConfig'], prefix: st
 }
 
 /** Returns the ids of tenants of a remote service with `prefix`. */
-export async function remoteTenantIds({ url, token }: RemoteTarget, prefix: string): Promise<string[]> {
-  const query = new URLSearchParams({ limit: String(MOST_TENANTS), ...(prefix ? { q: prefix } : {}) })
-  const { result } = await send(`${url}/tenants?${query}`, {
-    headers: { 'x-admin-token': token },
-    signal: AbortSignal.timeout(WAIT_TIMEOUT_MS),
-    remedy: '',
-  })
-  const { data } = result as { data: readonly { id: string }[] }
+export async function remoteTenantIds(target: RemoteTarget, prefix: string): Promise<string[]> {
+  const query = { limit: String(MOST_TENANTS), ...(prefix ? { q: prefix } : {}) }
+  const { body } = await remoteCaller(target, AbortSignal.timeout(WAIT_TIMEOUT_MS)).call(listTenants, { query })
+  const { data } = body as { data: readonly { id: string }[] }
   return data.map(({ id }) => id).filter((id) => id.startsWith(prefix))
 }
 

@@ -7,6 +7,7 @@ import type { Command, Option } from '../../kernel/api/commands.ts'
 import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { Output } from '../process/context.ts'
+import { SECRET_NOTE, unlessStdin } from './secret-options.ts'
 
 /** Declaration of a command without its function. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
@@ -14,6 +15,8 @@ export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'option
   readonly notes?: readonly string[]
   /** Whether it needs the database, so that it cannot run on a remote service. */
   readonly isLocal?: boolean
+  /** Whether it concerns this machine only, so that it rejects `--profile`. */
+  readonly isOwnMachine?: boolean
 }
 
 export interface CommandGroup<One extends Described> {
@@ -102,10 +105,10 @@ function add<One extends Described>(
   run: (invocation: Invocation<One>) => Promise<void>,
 ): void {
   const parser = program.command(command.name).description(command.summary).helpGroup(heading)
-  const names = (command.arguments ?? []).map(({ name, summary, required, isRepeatable }) => {
+  const names = (command.arguments ?? []).map(({ name, summary, required, isRepeatable, separator = ' ' }) => {
     const shown = isRepeatable ? `${name}...` : name
     parser.argument(required ? `<${shown}>` : `[${shown}]`, summary)
-    return { name, isRepeatable }
+    return { name, isRepeatable, separator }
   })
   for (const option of command.options ?? []) parser.addOption(parserOption(option))
   parser.optionsGroup(COMMON_HEADING)
@@ -116,20 +119,20 @@ function add<One extends Described>(
   parser.action(async () => {
     const { json = false, yes = false, config, profile, ...options } = parser.opts()
     const args = Object.fromEntries(
-      names.flatMap(({ name, isRepeatable }, index) => {
+      names.flatMap(({ name, isRepeatable, separator }, index) => {
         const given = parser.args.slice(index, isRepeatable ? undefined : index + 1)
-        return given.length === 0 ? [] : [[name, given.join(' ')]]
+        return given.length === 0 ? [] : [[name, given.join(separator)]]
       }),
     )
     await run({ command, args, options, common: { json, yes, config, profile } })
   })
 }
 
-function parserOption({ flags, summary, required, parse, default: value }: Option): ParserOption {
-  const option = new ParserOption(flags, summary)
+function parserOption({ flags, summary, required, parse, default: value, isSecret }: Option): ParserOption {
+  const option = new ParserOption(flags, isSecret ? `${summary}; ${SECRET_NOTE}` : summary)
   if (required) option.makeOptionMandatory()
   if (value !== undefined) option.default(value)
-  const read = parse ? reading(parse) : undefined
+  const read = parse ? reading(isSecret ? unlessStdin(parse) : parse) : undefined
   if (!option.variadic) return read ? option.argParser(read) : option
   // Each flag takes one value. A variadic option of Commander would also take the command's arguments.
   option.variadic = false

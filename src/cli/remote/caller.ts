@@ -1,43 +1,49 @@
 /** Calls operations of a remote service for commands: the same commands that run on the database. */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Caller } from '../../kernel/api/caller.ts'
 import type { CommandInput } from '../../kernel/api/commands.ts'
 import { type AnyOperation, type CallInput, Reply } from '../../kernel/api/operation.ts'
-import type { Caller, ProjectedCommand } from '../../kernel/api/projection.ts'
+import type { ProjectedCommand } from '../../kernel/api/projection.ts'
 import { DependencyUnavailable, NotFound, TenancyError } from '../../kernel/base/errors.ts'
-import { send } from './request.ts'
-import type { RemoteTarget } from './target.ts'
+import { outcomeUnknown, send } from './request.ts'
+import { type RemoteTarget, reachRemedy } from './target.ts'
+
+type Service = Pick<RemoteTarget, 'url' | 'token' | 'source'>
 
 const POLL_MS = 500
 /** Segments that a URL parser removes, also percent-encoded. */
 const DOTS = /^\.{1,2}$/
 
 /** A question names the service, because the current profile can select it. */
-export async function runRemotely(command: ProjectedCommand, target: RemoteTarget, input: CommandInput): Promise<void> {
+export async function runRemotely(command: ProjectedCommand, target: Service, input: CommandInput): Promise<void> {
   const { terminal, signal } = input
   const confirm = (question: string) => terminal.confirm(`${question} (on ${target.url}, ${target.source})`)
   await command.runWith(remoteCaller(target, signal), { ...input, terminal: { ...terminal, confirm } })
 }
 
-export const remoteCaller = ({ url, token, source }: RemoteTarget, signal: AbortSignal): Caller => ({
+export const remoteCaller = ({ url, token, source }: Service, signal: AbortSignal): Caller => ({
   async call(operation, input) {
-    const { status, result } = await send(url + pathOf(operation, input), {
+    const look = lookOf(operation, input)
+    const { status, location, result } = await send(url + pathOf(operation, input), {
       ...requestOf(operation, input, token),
       signal,
-      remedy: `Check that it runs, and the URL in ${source}.`,
+      remedy: reachRemedy({ source }),
+      look,
+      alsoStatus: operation.alsoStatus,
     }).catch((error) => {
       if (!(error instanceof TenancyError) || !error.code.startsWith('HTTP_')) throw error
-      throw error.status >= 500 ? proxyFailed(url, error) : foreign(url, source, error)
+      if (error.status < 500) throw foreign(url, source, error)
+      throw operation.method === 'GET' ? proxyFailed(url, error) : outcomeUnknown(url, look, error)
     })
     const body = result ?? undefined
     const checked = operation.reply.safeParse(body)
     if (!checked.success) throw foreign(url, source, checked.error)
-    return new Reply(status, body)
+    return new Reply(status, body, location === null ? {} : { location })
   },
-  async settle(_operation, _reply, until, isSettled) {
+  async settle({ signal: until, isSettled }) {
     while (!until.aborted && !(await isSettled())) {
       await sleep(POLL_MS, undefined, { signal: until }).catch(() => undefined) // aborted
     }
-    signal.throwIfAborted()
   },
 })
 
@@ -57,12 +63,23 @@ function pathOf(operation: AnyOperation, { params = {}, query = {} }: CallInput)
   if (wrong >= 0) {
     const notFound = errors.filter(({ status }) => status === 404)
     const type = notFound[wrong] ?? notFound.at(-1) ?? NotFound
-    throw type(`"${params[names[wrong] ?? '']}" not found.`)
+    const kind = type === NotFound ? kindOf(operation) : type.title.replace(/ not found$/, '')
+    throw type(`${kind} "${params[names[wrong] ?? '']}" not found.`)
   }
   const segments = path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''))
   const search = new URLSearchParams(query).toString()
   return search ? `${segments}?${search}` : segments
 }
+
+/** `Impersonation` of `impersonations.end`. */
+const kindOf = ({ name }: AnyOperation): string => {
+  const [kind = ''] = name.split('.')
+  return kind.charAt(0).toUpperCase() + kind.slice(1).replace(/s$/, '')
+}
+
+/** The audit log has the changes of an operation under its name. */
+const lookOf = ({ name }: AnyOperation, { params: { id } = {} }: CallInput): string =>
+  `Before you run the command again, look for it in the audit log: tenantry tenant:audit:list ${id === undefined ? '' : `${id} `}--action ${name}`
 
 /** The response of a proxy without a service behind it. */
 const proxyFailed = (url: string, cause: TenancyError) =>

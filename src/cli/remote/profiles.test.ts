@@ -133,6 +133,38 @@ describe('precedence', () => {
   })
 })
 
+describe('a command that needs the database', () => {
+  test.each<[string, string[], RegExp]>([
+    ['the current profile', [], /\(.*, profile "production"\): it needs the database\. .*tenantry profile:use$/],
+    ['--profile', ['--profile', 'production'], /it needs the database\. Omit --profile/],
+  ])('is rejected with a remedy for %s', async (_, options, words) => {
+    await login(TOKEN, '--profile', 'production')
+    const { code, stdout, stderr } = await tenantry.run('tenant:migrate', ...options, '--json')
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(JSON.parse(stderr)).toMatchObject({ code: 'E_NOT_REMOTE', detail: expect.stringMatching(words) })
+  })
+})
+
+test.each([['serve'], ['dev'], ['openapi'], ['completion', 'bash'], ['profile:list'], ['profile:use', 'a']])(
+  '%j rejects --profile, because it calls no remote service',
+  async (...line) => {
+    const { code, stdout, stderr } = await tenantry.run(...line, '--profile', 'production', '--json')
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: 'E_INVALID_REQUEST',
+      detail: `${line[0]} calls no remote service. Omit --profile.`,
+    })
+  },
+)
+
+test('completion has the names of the profiles', async () => {
+  await login(TOKEN, '--profile', 'production')
+  await login(TOKEN, '--profile', 'staging')
+  const { stdout } = await tenantry.run('complete', '--', 'tenant:list', '--profile', 'p')
+  expect(stdout.split('\n').map((line) => line.split('\t')[0])).toContain('production')
+  expect(stdout).not.toContain('staging')
+})
+
 describe('a file of a profile', () => {
   beforeEach(() => login())
 

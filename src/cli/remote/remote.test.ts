@@ -99,17 +99,64 @@ test.each<[Ended['code'], string, string[]]>([
   }
 })
 
+test.each([['tenant:migrate'], ['tenant:repl', 'acme'], ['backoffice:setup'], ['tenant:secrets:reencrypt']])(
+  '%s ends with exit code 2, because it needs the database',
+  async (...argv) => {
+    const { code, stdout, stderr } = await remote.run(...argv, '--json')
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(JSON.parse(stderr)).toMatchObject({ code: 'E_NOT_REMOTE', detail: expect.stringContaining('TENANTRY_URL') })
+    expect((await remote.run('help', argv[0] ?? '')).stdout).toContain('Runs on the database only')
+  },
+)
+
+describe('doctor', () => {
+  test('prints the report of a service with an error, and ends with 6', async () => {
+    const database = (text: string) => onServer(tenantry.database.url, (one) => one.sql(text))
+    await database(`update multitenancy.tenants set locator = 't9_missing' where id = 'known'`)
+    try {
+      const { code, stdout, stderr } = await remote.run('doctor', '--json')
+      expect(code, stderr).toBe(6)
+      const report = JSON.parse(stdout)
+      expect(report).toMatchObject({ status: 'error' })
+      expect(report.checks).toContainEqual(expect.objectContaining({ severity: 'error', remedy: expect.any(String) }))
+      expect(JSON.parse(stderr)).toMatchObject({ code: 'E_FINDINGS' })
+    } finally {
+      await database(`update multitenancy.tenants set locator = 't1_known' where id = 'known'`)
+    }
+  })
+
+  test.each(['--fix', '--prove', '--show-sql'])('%s needs the database', async (option) => {
+    const { code, stdout, stderr } = await remote.run('doctor', option, '--json')
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(JSON.parse(stderr)).toMatchObject({
+      code: 'E_NOT_REMOTE',
+      detail: expect.stringContaining(`doctor ${option} cannot run on a remote service`),
+    })
+  })
+})
+
 test.each([
-  ['tenant:migrate'],
-  ['tenant:repl', 'acme'],
-  ['doctor'],
-  ['backoffice:setup'],
-  ['tenant:secrets:reencrypt'],
-])('%s ends with exit code 2, because it needs the database', async (...argv) => {
-  const { code, stdout, stderr } = await remote.run(...argv, '--json')
-  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-  expect(JSON.parse(stderr)).toMatchObject({ code: 'E_NOT_REMOTE', detail: expect.stringContaining('TENANTRY_URL') })
-  expect((await remote.run('help', argv[0] ?? '')).stdout).toContain('Runs on the database only')
+  [['tenant:show', 'No Id'], 'Tenant "No Id" not found.'],
+  [['tenant:webhooks:show', 'known', '..'], 'Subscription ".." not found.'],
+  [['tenant:webhooks:deliveries:show', 'known', '..', 'x'], 'Subscription ".." not found.'],
+  [['tenant:backup:show', 'known', 'newest'], 'Backup "newest" not found.'],
+  [['tenant:flags:show', 'known', 'a/b'], 'Flag "a/b" not found.'],
+  [['dead-letter:show', 'newest'], 'Dead letter "newest" not found.'],
+  [['tenant:impersonate:end', 'newest'], 'Impersonation "newest" not found.'],
+])('%j names the kind of the object that does not exist', async (line, detail) => {
+  const { code, stderr } = await remote.run(...line, '--json')
+  expect(code).toBe(3)
+  expect(JSON.parse(stderr).detail).toBe(detail)
+})
+
+test('status and api name the source of the URL of an unreachable service', async () => {
+  const nowhere = inProcess({ TENANTRY_URL: 'http://127.0.0.1:1', TENANTRY_TOKEN: TOKEN })
+  for (const line of [['status'], ['api', 'GET', '/tenants']]) {
+    const { code, stderr } = await nowhere.run(...line)
+    expect(code).toBe(7)
+    expect(stderr).toContain('Check that it runs, and the URL in TENANTRY_URL.')
+    expect(stderr).not.toContain('tenantry serve')
+  }
 })
 
 test('the help of a command that can run remotely names no restriction', async () => {

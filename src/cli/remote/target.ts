@@ -4,7 +4,7 @@
  * - Variables or options that name a local installation take precedence over the current profile.
  */
 import { DEFAULT_PREFIX } from '../../http/app.ts'
-import { InvalidRequest } from '../../kernel/base/errors.ts'
+import { defineError, InvalidRequest } from '../../kernel/base/errors.ts'
 import { Profiles } from './profiles.ts'
 
 export interface RemoteTarget {
@@ -13,6 +13,8 @@ export interface RemoteTarget {
   readonly token: string
   /** How it was selected, for messages. */
   readonly source: string
+  /** How to run a command on the database instead. */
+  readonly leave: string
 }
 
 /** Variables that name a local installation. */
@@ -30,7 +32,12 @@ export async function remoteTarget(
   if (url && profile !== undefined) throw InvalidRequest('Give either --profile or TENANTRY_URL.')
   if (url) {
     if (!token) throw InvalidRequest('TENANTRY_URL requires TENANTRY_TOKEN.')
-    return { url: adminUrl(url, 'TENANTRY_URL'), token: checkedToken(token, 'TENANTRY_TOKEN'), source: 'TENANTRY_URL' }
+    return {
+      url: adminUrl(url, 'TENANTRY_URL'),
+      token: checkedToken(token, 'TENANTRY_TOKEN'),
+      source: 'TENANTRY_URL',
+      leave: 'Unset TENANTRY_URL, and name the installation with DATABASE_URL, TENANTRY_DATA_DIR or --config.',
+    }
   }
   if (profile === undefined && (config !== undefined || LOCAL.some((name) => env[name]))) return undefined
   const profiles = new Profiles(env)
@@ -45,8 +52,22 @@ export async function remoteTarget(
     url: adminUrl(found.url, `The URL of ${source}`),
     token: token ? checkedToken(token, 'TENANTRY_TOKEN') : checkedToken(found.token, `The token of ${source}`),
     source,
+    leave: profile === undefined ? LEAVE_CURRENT : LEAVE_OPTION,
   }
 }
+
+const LEAVE_CURRENT =
+  'Name the installation with DATABASE_URL, TENANTRY_DATA_DIR or --config, which precede the current profile, or run: tenantry profile:use'
+const LEAVE_OPTION = 'Omit --profile, and name the installation with DATABASE_URL, TENANTRY_DATA_DIR or --config.'
+
+export const NotRemote = defineError('E_NOT_REMOTE', 400, 'Not possible on a remote service')
+
+export const databaseOnly = (what: string, { url, source, leave }: RemoteTarget) =>
+  NotRemote(`${what} cannot run on a remote service (${url}, ${source}): it needs the database. ${leave}`)
+
+/** What to do if the service cannot be reached. */
+export const reachRemedy = ({ source }: Pick<RemoteTarget, 'source'>): string =>
+  `Check that it runs, and the URL in ${source}.`
 
 /** The message of an invalid header would contain the token. */
 export function checkedToken(token: string, where: string): string {

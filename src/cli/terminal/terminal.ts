@@ -15,8 +15,10 @@ import { cut, jsonText, recordText, tableText, visible } from './table.ts'
 /** Of a terminal that does not know its width. */
 const DEFAULT_COLUMNS = 80
 
-/** Rows of one table of a long list. */
+/** Rows of a long list that are printed together. */
 const ROWS_AT_ONCE = 1_000
+
+type Rows = Parameters<typeof tableText>[0]
 
 const CLEAR_LINE = '\r\u001b[2K'
 
@@ -54,7 +56,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
   }
   /** Rows are wrapped on a screen. In a pipe each row is one line. */
   const maxWidth = stdout.isTTY ? stdout.columns || DEFAULT_COLUMNS : undefined
-  /** Of the table that `page` prints. */
+  /** Of the table that `page` or `list` prints. */
   const widths = new Map<string, number>()
   const print = (text: string, value: unknown) => {
     close()
@@ -70,7 +72,8 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
     await send(chunk)
   }
 
-  const tableOf = (rows: Parameters<typeof tableText>[0]) => tableText(rows, { heading: dim, maxWidth })
+  const tableOf = (rows: Rows) => tableText(rows, { heading: dim, maxWidth })
+  const pageOf = (rows: Rows) => (rows.length === 0 ? '' : tableText(rows, { heading: dim, maxWidth, widths }))
 
   const listJson = async (values: AsyncIterable<unknown>) => {
     let isEmpty = true
@@ -85,18 +88,18 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
   }
 
   const listText: Terminal['list'] = async (values, rowOf) => {
-    let rows: Parameters<typeof tableText>[0][number][] = []
+    let rows: Rows[number][] = []
     let isEmpty = true
     try {
       for await (const value of values) {
         isEmpty = false
         if (rows.push(rowOf(value)) < ROWS_AT_ONCE) continue
-        await send(tableOf(rows))
+        await send(pageOf(rows))
         rows = []
       }
     } finally {
       close()
-      if (rows.length > 0) stdout.write(tableOf(rows))
+      stdout.write(pageOf(rows))
     }
     if (isEmpty) say('none')
   }
@@ -113,14 +116,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
       else print(tableOf(rows), value)
     },
     list: (values, rowOf) => (json ? listJson(values) : listText(values, rowOf)),
-    page: (rows, values) =>
-      write(
-        json
-          ? values.map((value) => `${jsonText(value)}\n`).join('')
-          : rows.length === 0
-            ? ''
-            : tableText(rows, { heading: dim, maxWidth, widths }),
-      ),
+    page: (rows, values) => send(json ? values.map((value) => `${jsonText(value)}\n`).join('') : pageOf(rows)),
     record: (value) => print(json ? '' : recordText(value, dim), value),
     write,
     item: (text, value) => write(`${json ? jsonText(value) : text}\n`),

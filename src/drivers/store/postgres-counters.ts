@@ -20,6 +20,7 @@ import {
   SCHEMA,
   sqlState,
 } from '../../kernel/database/database.ts'
+import { isWriteOutage } from '../../kernel/database/write-failures.ts'
 import {
   COUNTER_TTL_SECONDS,
   type Counted,
@@ -273,10 +274,10 @@ export class PostgresCounters implements Counters {
   }
 }
 
-/** SQL states of a reachable server that cannot serve: read-only, full, out of memory, lock timeout, cancelled. */
-const UNABLE = /^(25006|53...|55P03|57014)$/
+/** SQL states of a lock timeout and of a cancelled statement. */
+const TOO_SLOW = new Set(['55P03', '57014'])
 
 export const failureOf = (error: unknown): unknown =>
-  isDatabaseUnavailable(error) || UNABLE.test(sqlState(error) ?? '')
+  isWriteOutage(error) || TOO_SLOW.has(sqlState(error) ?? '')
     ? DependencyUnavailable('The store cannot be reached', { cause: error })
     : error

@@ -5,16 +5,18 @@ import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
+import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
-import { handleRequest, pathnameOf } from './listener.ts'
+import { handleRequest, keepReadBody, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
 
 declare global {
   namespace Express {
     interface Request {
-      /** The tenant of the request; undefined on central and ignored paths. */
-      tenant?: GuardedTenant
+      /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
+      readonly tenant: GuardedTenant
+      /** Undefined on central and ignored paths, and on universal ones without a tenant. */
+      optionalTenant?: GuardedTenant
       /** The impersonation of the request, after `impersonation`; undefined without one. */
       impersonation?: ActiveImpersonation
     }
@@ -34,7 +36,7 @@ export function expressHandler(http: Mountable): RequestHandler {
   return (request, response, next) => {
     if (!http.handles(pathnameOf(request.originalUrl))) return next()
     request.url = request.originalUrl
-    if (hasBody(request) && request.readableDidRead) Object.assign(request, { rawBody: bodyOf(request) })
+    keepReadBody(request, request)
     handleRequest(http, request, response, { ip: request.ip })
   }
 }
@@ -44,7 +46,7 @@ export function expressHandler(http: Mountable): RequestHandler {
  * are not Tenantry's go to your error handler. Place authentication and CORS before it. `trust proxy` enables `x-forwarded-host`.
  *
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
- *   app.get('/orders', async (req, res) => res.json(await req.tenant?.db.selectFrom('orders').selectAll().execute()))
+ *   app.get('/orders', async (req, res) => res.json(await req.tenant.db.selectFrom('orders').selectAll().execute()))
  */
 export function guard(by: Guard): RequestHandler {
   return (request, response, next) => {
@@ -52,7 +54,8 @@ export function guard(by: Guard): RequestHandler {
     runGuard(by, guarded, request.ip, {
       admitted({ tenant }, requestId) {
         if (response.headersSent) return // your timeout has sent a response
-        if (tenant) request.tenant = tenant
+        if (tenant) request.optionalTenant = tenant
+        Object.defineProperty(request, 'tenant', TENANT)
         measure(by.traffic, tenant, response)
         if (requestId !== null) response.setHeader('x-request-id', requestId)
         next()
@@ -88,7 +91,7 @@ export function enforceQuota(
     const rejected = (error: unknown) => {
       if (!sendRejection(response, error)) next(error)
     }
-    runRouteCheck(routeCheck, request, request.tenant).then(admitted, rejected).catch(next)
+    runRouteCheck(routeCheck, request, request.optionalTenant).then(admitted, rejected).catch(next)
   }
 }
 
@@ -102,7 +105,7 @@ export function enforceQuota(
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): RequestHandler<any, any, any, any> {
   const middleware = impersonationMiddleware(by, options)
   return (request, response, next) => {
-    middleware(nodeRequest(request), request.tenant, {
+    middleware(nodeRequest(request), request.optionalTenant, {
       admitted(impersonation) {
         if (response.headersSent) return // your timeout has sent a response
         if (impersonation) request.impersonation = impersonation
@@ -126,16 +129,12 @@ export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
   }
 }
 
+const TENANT = {
+  configurable: true,
+  get(this: Request): GuardedTenant {
+    return requireTenant(this.optionalTenant)
+  },
+}
+
 const nodeRequest = (request: Request): NodeRequest<Request> =>
   new NodeRequest(request, request, request.originalUrl, () => request.host)
-
-const hasBody = ({ headers }: Request): boolean =>
-  headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
-
-/** The body for `rawBody`, from which the listener reads if the stream was consumed. */
-function bodyOf(request: Request & { readonly rawBody?: unknown }): Buffer {
-  const read = request.rawBody ?? request.body
-  if (read === undefined) throw new Error('the body was read before it came to Tenantry, and req.body does not have it')
-  if (Buffer.isBuffer(read)) return read
-  return Buffer.from(typeof read === 'string' ? read : JSON.stringify(read))
-}

@@ -6,15 +6,17 @@ import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { listed, NodeRequest, runGuard } from './guarded.ts'
+import { listed, NodeRequest, requireTenant, runGuard } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest } from './listener.ts'
 import { measure } from './measured.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The tenant of the request; undefined on central and ignored paths. */
-    tenant?: GuardedTenant
+    /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
+    readonly tenant: GuardedTenant
+    /** Undefined on central and ignored paths, and on universal ones without a tenant. */
+    optionalTenant?: GuardedTenant
     /** The impersonation of the request, after `impersonation`; undefined without one. */
     impersonation?: ActiveImpersonation
   }
@@ -58,15 +60,22 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
  * `trustProxy` enables `x-forwarded-host`.
  *
  *   await app.register(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
- *   app.get('/orders', (request) => request.tenant?.db.selectFrom('orders').selectAll().execute())
+ *   app.get('/orders', (request) => request.tenant.db.selectFrom('orders').selectAll().execute())
  */
 export function guard(by: Guard): FastifyPluginCallback {
   const plugin: FastifyPluginCallback = (app, _options, done) => {
-    if (!app.hasRequestDecorator('tenant')) app.decorateRequest('tenant', undefined)
+    if (!app.hasRequestDecorator('tenant')) {
+      app.decorateRequest('optionalTenant', undefined)
+      app.decorateRequest('tenant', {
+        getter(this: FastifyRequest) {
+          return requireTenant(this.optionalTenant)
+        },
+      })
+    }
     app.addHook('onRequest', (request, reply, next) => {
       runGuard(by, nodeRequest(request), request.ip, {
         admitted({ tenant }, requestId) {
-          if (tenant) request.tenant = tenant
+          if (tenant) request.optionalTenant = tenant
           measure(by.traffic, tenant, reply.raw)
           if (requestId !== null) reply.header('x-request-id', requestId)
           next()
@@ -95,7 +104,7 @@ export function enforceQuota(
   const routeCheck = quotas.enforcement(quota, options)
   return async (request, reply) => {
     try {
-      const headers = await runRouteCheck(routeCheck, request, request.tenant)
+      const headers = await runRouteCheck(routeCheck, request, request.optionalTenant)
       if (reply.sent) return reply // your timeout has sent a response
       for (const [name, value] of Object.entries(headers)) reply.header(name, listed(reply.getHeader(name), value))
       return undefined
@@ -119,7 +128,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
   const plugin: FastifyPluginCallback = (app, _options, done) => {
     if (!app.hasRequestDecorator('impersonation')) app.decorateRequest('impersonation', undefined)
     app.addHook('onRequest', (request, reply, next) => {
-      middleware(nodeRequest(request), request.tenant, {
+      middleware(nodeRequest(request), request.optionalTenant, {
         admitted(impersonation) {
           if (reply.sent) return // your timeout has sent a response
           request.impersonation = impersonation

@@ -3,9 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import { parseTraceparent } from '../../kernel/base/trace-context.ts'
-import type { Guard, GuardDecision } from '../../tenants/guard/guard.ts'
+import type { Guard, GuardDecision, GuardedTenant } from '../../tenants/guard/guard.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import { TenantMismatch } from '../../tenants/tenant/errors.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requestIdOf } from '../requests/request-id.ts'
 
@@ -57,6 +58,12 @@ const admittedContext = (outer: Context, { scope, tenant, actor }: GuardDecision
   actor: outer.impersonation ? outer.actor : (actor ?? outer.actor),
   tenantId: scope === 'central' ? NO_TENANT : (tenant?.id ?? outer.tenantId),
 })
+
+/** Returns the tenant of a route that needs one. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
+export function requireTenant(tenant: GuardedTenant | undefined): GuardedTenant {
+  if (tenant) return tenant
+  throw TenantMismatch('This route has no tenant: it is central, or no guard precedes it.')
+}
 
 /** A request of node:http, with or without a framework. */
 export class NodeRequest<Raw> implements GuardedRequest<Raw> {

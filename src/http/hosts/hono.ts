@@ -10,7 +10,7 @@ import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../ten
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { runGuard } from './guarded.ts'
+import { requireTenant, runGuard } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
@@ -56,12 +56,12 @@ export interface GuardedEnv {
 }
 
 /**
- * Middleware that guards the routes after it: they have `c.get('tenant')` and run in its context. Responds to a rejected request; errors
+ * Middleware that guards the routes after it: they have `c.get('tenant')`, `tenantOf(c)` and run in its context. Responds to a rejected request; errors
  * that are not Tenantry's go to `app.onError`. Place authentication and CORS before it.
  *
  *   const app = new Hono<GuardedEnv>()
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
- *   app.get('/orders', async (c) => c.json(await c.get('tenant')?.db.selectFrom('orders').selectAll().execute()))
+ *   app.get('/orders', async (c) => c.json(await tenantOf(c).db.selectFrom('orders').selectAll().execute()))
  */
 export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler<GuardedEnv> {
   return (context, next) =>
@@ -138,6 +138,13 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
       })
     })
 }
+
+/**
+ * The tenant of a guarded context. Throws `E_TENANT_MISMATCH` on central and ignored paths, where `c.get('tenant')` is undefined.
+ *
+ *   app.get('/orders', async (c) => c.json(await tenantOf(c).db.selectFrom('orders').selectAll().execute()))
+ */
+export const tenantOf = (context: Context<GuardedEnv>): GuardedTenant => requireTenant(context.get('tenant'))
 
 /** A Response that the handler created itself does not contain the headers of the context. */
 function appendMissing(context: Context, headers: Readonly<Record<string, string>>): void {

@@ -72,3 +72,21 @@ function unreadable(incoming: IncomingMessage, outgoing: ServerResponse): Respon
   const fault = { path: '', message: 'the Host header or the path cannot be read' }
   return enterContext(context, () => problemResponse(invalid([fault])))
 }
+
+/**
+ * Keeps a body that a parser of the host has read as `rawBody`, from which the listener reads then.
+ *
+ * @param read where the parser has stored the body: its bytes, or the parsed value
+ */
+export function keepReadBody(
+  incoming: IncomingMessage,
+  { rawBody, body }: { readonly rawBody?: unknown; readonly body?: unknown },
+): void {
+  const { headers } = incoming
+  const hasBody = headers['transfer-encoding'] !== undefined || Number(headers['content-length'] ?? 0) > 0
+  if (!hasBody || !incoming.readableDidRead) return
+  const read = rawBody ?? body
+  if (read === undefined) throw new Error('the body was read before it came to Tenantry, and req.body does not have it')
+  const text = typeof read === 'string' ? read : JSON.stringify(read)
+  Object.assign(incoming, { rawBody: Buffer.isBuffer(read) ? read : Buffer.from(text) })
+}

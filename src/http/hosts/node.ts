@@ -11,6 +11,7 @@ import type { AddressInfo, Socket } from 'node:net'
 import type { Mountable } from '../app.ts'
 import { handleRequest, pathnameOf } from './listener.ts'
 
+export { requireTenant } from './guarded.ts'
 export { enforceQuota, guard, impersonation, problemHandler } from './node-guard.ts'
 
 /** From the first byte of a request to the end of its headers. */

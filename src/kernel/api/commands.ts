@@ -1,12 +1,16 @@
 /** The shape of a command of the terminal: name, arguments, options, and a function of the service. `cli/` makes the program from it. */
 import type { Readable } from 'node:stream'
 
+/** A separator that no argument contains. */
+export const ARGUMENT_END = '\0'
+
 export interface Argument {
   readonly name: string
   readonly summary: string
   readonly required?: boolean
-  /** Only the last argument: it can be repeated, and its value is all of them, separated by blanks. */
+  /** Only the last argument: it can be repeated, and its value is all of them, separated by blanks or by `separator`. */
   readonly isRepeatable?: boolean
+  readonly separator?: string
 }
 
 export interface Option {
@@ -17,6 +21,8 @@ export interface Option {
   /** Converts the text to a value, or throws a TenancyError. */
   readonly parse?: (text: string) => unknown
   readonly default?: unknown
+  /** The value `-` means standard input, or a prompt at a terminal: other users of the machine can see arguments. */
+  readonly isSecret?: boolean
 }
 
 export type Input = Readable & { readonly isTTY?: boolean }
@@ -30,8 +36,8 @@ export interface Terminal {
   /** Prints rows as a table, or with `--json` the value. Without rows it prints `words`, by default `none`. */
   table(rows: readonly Readonly<Record<string, unknown>>[], value?: unknown, words?: string): void
   /**
-   * Prints values as they arrive: with `--json` their list, otherwise tables of up to 1,000 rows. Of the values it keeps only the rows
-   * of one table. After a failure of `values`, the values before it are printed.
+   * Prints values as they arrive: with `--json` their list, otherwise one table, whose rows it prints up to 1,000 at a time. After a
+   * failure of `values`, the values before it are printed.
    */
   list<Value>(values: AsyncIterable<Value>, rowOf: (value: Value) => Readonly<Record<string, unknown>>): Promise<void>
   /**

@@ -3,7 +3,8 @@
  *
  * The first request holds a lease until its deadline. A repeat takes it over after the deadline, or after the end of the process. `keep`
  * in the request's transaction commits the change and the stored response together, and requires the lease: of two requests that run
- * concurrently after a takeover, one commits. Responses are encrypted.
+ * concurrently after a takeover, one commits. Responses are encrypted. A process of 0.2.0-alpha.1 that takes over changes only the
+ * lease: `process_id` is its owner only if `process_lease` is equal to it.
  */
 import { createHash, randomUUID } from 'node:crypto'
 import { defineError } from '../base/errors.ts'
@@ -78,14 +79,14 @@ export class Idempotency {
     await this.#dropExpired()
     const { rows } = await this.#database.sql(
       `insert into multitenancy.idempotency_keys as kept
-         (scope, request_hash, lease, leased_until, expires_at, process_id)
-       values ($1, $2, $3, ${leasedUntil('$4')}, now() + interval '${KEPT_HOURS} hours', $5)
+         (scope, request_hash, lease, leased_until, expires_at, process_id, process_lease)
+       values ($1, $2, $3, ${leasedUntil('$4')}, now() + interval '${KEPT_HOURS} hours', $5, $3)
        on conflict (scope) do update set request_hash = excluded.request_hash, lease = excluded.lease,
          leased_until = excluded.leased_until, expires_at = excluded.expires_at, process_id = excluded.process_id,
-         response = null
+         process_lease = excluded.process_lease, response = null
        where kept.expires_at < now()
           or (kept.response is null and kept.request_hash = excluded.request_hash and (kept.leased_until < now()
-            or (kept.process_id is not null and not ${isAlive('kept.process_id')})))
+            or (kept.process_lease = kept.lease and not ${isAlive('kept.process_id')})))
        returning lease`,
       [scope, hash, lease, leaseMs, this.#processId],
     )

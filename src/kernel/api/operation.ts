@@ -19,7 +19,11 @@ export interface Input<Params, Query, Body> {
   readonly body: Body
   readonly headers: Headers
   readonly signal: AbortSignal
+  /** Of a command in this process. */
+  readonly onProgress?: Progress | undefined
 }
+
+export type Progress = (done: number, total: number) => void
 
 /** A response with another status or other headers than the operation's usual ones. */
 export class Reply<T = unknown> {
@@ -85,16 +89,29 @@ export interface CallInput {
 /** Calls an operation: in this process, or at a remote service. Resolves to the body of the reply. */
 export type Call = (operation: AnyOperation, input: CallInput) => Promise<any>
 
-/** Seconds for which a command waits for the job of its call. */
-export interface Waiting<Body = any> {
-  /** Its value is the time limit in seconds. */
+/** The wait of a command for the job of its call. */
+export interface Waiting<State = any> {
+  /** The time limit in seconds, or a switch to start the job only. */
   readonly option: Option
-  readonly isPending: (reply: Body) => boolean
-  readonly progress: (reply: Body) => string
-  /** Reads the result after the wait. */
-  readonly read: (reply: Body, call: Call) => Promise<Body>
+  /** The first state of the job; default: the body of the reply. */
+  readonly started?: (reply: Reply<any>, call: Call) => Promise<State>
+  readonly isPending: (state: State) => boolean
+  readonly progress: (state: State) => string
+  /** Reads the present state. */
+  readonly read: (state: State, call: Call) => Promise<State>
+  /** The result that the command prints; default: the state. */
+  readonly result?: (state: State, call: Call) => Promise<unknown>
   /** The error of the command, after it has printed the result. */
-  readonly failure: (result: Body) => TenancyError | undefined
+  readonly failure: (state: State) => TenancyError | undefined
+  /** On the database: does the job in this process, and waits for its end. Default: a worker does it. */
+  readonly work?: (service: any, state: State, options: WorkOptions<State>) => Promise<unknown>
+  /** A message after an interruption. */
+  readonly interrupted?: (state: State) => string
+}
+
+export interface WorkOptions<State> {
+  readonly signal: AbortSignal
+  readonly show: (state: State) => void
 }
 
 /**
@@ -110,11 +127,15 @@ export interface CommandForm<Body = any> {
   readonly options?: Readonly<Record<string, string | Partial<Option>>>
   /** Makes the body of the request from the given members. */
   readonly body?: (given: Readonly<Record<string, any>>) => unknown
-  /** The command calls the operation only if the answer is yes. */
-  readonly question?: (input: Required<CallInput>, call: Call) => string | Promise<string>
+  /** The command calls the operation only if the answer is yes, or if there is no question. */
+  readonly question?: (input: Required<CallInput>, call: Call) => string | undefined | Promise<string | undefined>
+  /** With this switch, the command calls the other operation, which has the same path and reply. */
+  readonly instead?: { readonly option: Option; readonly operation: AnyOperation }
+  /** What `onProgress` counts: `entries verified`. */
+  readonly progress?: string
   /** Reads all pages. The result is the list of their items. */
   readonly readsAllPages?: true
-  readonly wait?: Waiting<Body>
+  readonly wait?: Waiting
   /** The list of the objects of its path, all of which it accepts by `--filter` with a query of the list. */
   readonly filter?: AnyOperation
   /** Prints a table of these rows, with `--json` the reply. */
@@ -122,7 +143,7 @@ export interface CommandForm<Body = any> {
   /** Prints this record in place of the reply. */
   readonly record?: (reply: Body, input: Required<CallInput>) => Readonly<Record<string, unknown>>
   /** A message on standard error, after the result. */
-  readonly message?: (reply: Body) => string
+  readonly message?: (reply: Body) => string | undefined
   /** The error of the command, after it has printed the result: a check has found problems. */
   readonly failure?: (reply: Body) => TenancyError | undefined
 }

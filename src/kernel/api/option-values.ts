@@ -1,4 +1,4 @@
-/** Converts the text of options and arguments to numbers or JSON. */
+/** Converts the text of options and arguments to numbers or JSON, and names their values. */
 import { invalid, type TenancyError } from '../base/errors.ts'
 
 const rejected = (text: string, expected: string, path = ''): TenancyError =>
@@ -33,3 +33,7 @@ export function json(text: string, path = ''): unknown {
     throw rejected(text, 'JSON', path)
   }
 }
+
+/** The name under which the value of an option arrives: `retryAfter` of `--retry-after <seconds>`. */
+export const keyOf = (flags = ''): string =>
+  (/^--(?:no-)?([\w-]+)/.exec(flags)?.[1] ?? '').replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase())

@@ -3,10 +3,19 @@ import { describe, expect, test } from 'vitest'
 import { z } from 'zod'
 import { defineError } from '../base/errors.ts'
 import { part } from '../part.ts'
+import type { Caller } from './caller.ts'
 import type { CommandInput, Terminal } from './commands.ts'
-import { type AnyOperation, type CallInput, type CommandForm, JobFailure, Reply, StreamReply } from './operation.ts'
+import {
+  type AnyOperation,
+  type CallInput,
+  type CommandForm,
+  JobFailure,
+  Reply,
+  StreamReply,
+  type Waiting,
+} from './operation.ts'
 import { Page, pageOf } from './page.ts'
-import { type Caller, commandsOf } from './projection.ts'
+import { commandsOf } from './projection.ts'
 
 const NotReady = defineError('E_NOT_READY', 409, 'Not ready')
 
@@ -331,6 +340,103 @@ describe('a command in this process', () => {
       ['progress', 'creating new'],
       ['record', { id: 'new', text: '', state: 'failed' }],
     ])
+  })
+
+  const transfer = (work: Waiting<Note>['work']): Waiting<Note> => ({
+    option: { flags: '--detach', summary: 'only start it' },
+    started: async ({ headers: { location = '' } }, call) =>
+      call(getNote, { params: { ownerId: 'o', id: location.slice('/notes/'.length) } }),
+    isPending: ({ state }) => state === 'pending',
+    progress: ({ id }) => `creating ${id}`,
+    read: ({ id }, call) => call(getNote, { params: { ownerId: 'o', id } }),
+    result: async ({ state }) => ({ result: state }),
+    failure: ({ state }) => (state === 'failed' ? NotReady('The note failed.') : undefined),
+    work,
+    interrupted: ({ id }) => `${id} continues`,
+  })
+
+  test('does the job in its process with `work`, and prints the result of its state', async () => {
+    const work: Waiting<Note>['work'] = async ({ notes }: Notes, { id }, { show }) => {
+      show({ id: `half of ${id}`, text: '', state: 'pending' })
+      notes[0] = { id, text: '', state: 'done' }
+    }
+    const command = only(createNote({ wait: transfer(work) }))
+    expect(command.needsWorker).toBe(false)
+    const { given, output } = input({ args: { ownerId: 'o' }, options: { text: 'x' } })
+    await command.run({ notes: [] }, given)
+    expect(output).toEqual([
+      ['progress', 'creating new'],
+      ['progress', 'creating half of new'],
+      ['record', { result: 'done' }],
+    ])
+  })
+
+  test('does not wait with the switch of the wait', async () => {
+    const command = only(createNote({ wait: transfer(() => expect.fail('the command is detached')) }))
+    const { given, output } = input({ args: { ownerId: 'o' }, options: { text: 'x', detach: true } })
+    await command.run({ notes: [] }, given)
+    expect(output).toEqual([['record', { result: 'pending' }]])
+  })
+
+  test('reports after an interruption that the job continues, and fails', async () => {
+    const interruption = new AbortController()
+    const work = async () => interruption.abort(new Error('interrupted'))
+    const { given, output } = input({ args: { ownerId: 'o' }, options: { text: 'x' } })
+    const running = only(createNote({ wait: transfer(work) })).run(
+      { notes: [] },
+      { ...given, signal: interruption.signal },
+    )
+    await expect(running).rejects.toThrow('interrupted')
+    expect(output).toEqual([
+      ['progress', 'creating new'],
+      ['say', 'new continues'],
+    ])
+  })
+
+  test('calls the other operation with the switch of `instead`', async () => {
+    const remove = operation({
+      name: 'notes.clear',
+      method: 'DELETE',
+      path: '/owners/{ownerId}/notes',
+      summary: 'Delete the notes of an owner',
+      params: z.object({ ownerId: z.string() }),
+      reply: Note,
+      handle: async (_, { params: { ownerId } }) => ({ id: ownerId, text: '', state: 'cleared' }),
+    })
+    const instead = { option: { flags: '--clear', summary: 'delete all' }, operation: remove }
+    const command = only(createNote({ instead }))
+    expect(command.options?.map(({ flags }) => flags)).toContain('--clear')
+    const { given, output } = input({ args: { ownerId: 'o' }, options: { clear: true } })
+    await command.run({ notes: [] }, given)
+    expect(output).toEqual([['record', { id: 'o', text: '', state: 'cleared' }]])
+  })
+
+  test('shows the progress of an operation in its process', async () => {
+    const counting: AnyOperation<Notes> = {
+      ...getNote,
+      command: { name: 'note:count', progress: 'notes counted' },
+      handle: async (_, { onProgress }) => {
+        onProgress?.(1, 1_000)
+        return three().notes[0]
+      },
+    }
+    const { given, output } = input({ args: { ownerId: 'o', id: 'a' } })
+    await only(counting).run(three(), given)
+    expect(output[0]).toEqual(['progress', '1 of 1,000 notes counted'])
+  })
+
+  test('reports a secret that the reply lacks, because it was shown before', async () => {
+    const { given, output } = input({ args: { ownerId: 'o' }, options: { text: 'x' } })
+    await only({ ...createNote(), shownOnce: ['secret', 'text'] }).run({ notes: [] }, given)
+    expect(output.slice(1)).toEqual([
+      ['say', 'The secret was in a lost response and is not shown again. Replace it, or create another.'],
+    ])
+  })
+
+  test('asks nothing without a question', async () => {
+    const { given, output } = input({ args: { ownerId: 'o' }, options: { text: 'x' } })
+    await only(createNote({ question: () => undefined })).run({ notes: [] }, given)
+    expect(output.map(([kind]) => kind)).toEqual(['record'])
   })
 
   test('prints the items of a page as a table, and the parameters if there is no reply', async () => {

@@ -4,25 +4,16 @@
  *   command line ─► { params, query, body } ─► question ─► call ─► wait ─► table or record
  */
 import { z } from 'zod'
+import { number } from '../base/format.ts'
+import { meter, paceText } from '../base/progress-rate.ts'
 import { parsed } from '../base/validate.ts'
 import { allPages } from './all-pages.ts'
+import { type Caller, callerIn, checked } from './caller.ts'
 import type { Argument, Command, CommandInput, Option, Terminal } from './commands.ts'
 import { runFiltered, withFilter } from './filtered.ts'
-import { type AnyOperation, type Call, type CallInput, type CommandForm, Reply, StreamReply } from './operation.ts'
-import { decimal, json } from './option-values.ts'
+import type { AnyOperation, Call, CallInput, CommandForm, Progress, Reply, Waiting } from './operation.ts'
+import { decimal, json, keyOf } from './option-values.ts'
 import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
-
-/** Calls operations for a command: in this process, or at a remote service. */
-export interface Caller {
-  readonly call: (operation: AnyOperation, input: CallInput) => Promise<Reply>
-  /** Waits until the job of a call has ended or the signal aborts. @param isSettled reads whether it has ended */
-  readonly settle: (
-    operation: AnyOperation,
-    reply: Reply,
-    signal: AbortSignal,
-    isSettled: () => Promise<boolean>,
-  ) => Promise<void>
-}
 
 export interface ProjectedCommand<Service = any> extends Command<Service> {
   readonly operation: AnyOperation<Service>
@@ -57,7 +48,6 @@ interface JsonSchema {
 
 type Input = Required<CallInput>
 
-const NO_QUERY = z.strictObject({})
 const READERS: Readonly<Record<string, Field['read']>> = { number: decimal, integer: decimal, object: json }
 
 const PAGING: Readonly<Record<string, Option>> = {
@@ -88,9 +78,15 @@ export function commandsOf<Service>(
 function commandOf<Service>(operation: AnyOperation<Service>, given: string | CommandForm): ProjectedCommand<Service> {
   const form = typeof given === 'string' ? { name: given } : given
   const fields = fieldsOf(operation, form)
-  const { name, wait, filter } = form
-  const runOne = async (caller: Caller, input: CommandInput) =>
-    run({ operation, form, caller }, inputOf(fields, form, input), input)
+  const { name, wait, filter, instead, progress } = form
+  const runOne = async (caller: Caller, input: CommandInput) => {
+    const isInstead = instead !== undefined && input.options[keyOf(instead.option.flags)]
+    return run(
+      { operation: isInstead ? instead.operation : operation, form, caller },
+      inputOf(fields, form, input),
+      input,
+    )
+  }
   const runWith = async (caller: Caller, input: CommandInput) => {
     if (!filter) return runOne(caller, input)
     const read = async (query: CallInput['query']) => (await caller.call(filter, { query })).body
@@ -103,12 +99,14 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
     options: [
       ...fields.flatMap(({ option = [] }) => option),
       ...(fields.some(isCursor) ? [ALL] : []),
+      ...(instead ? [instead.option] : []),
       ...(wait ? [wait.option] : []),
     ],
-    needsWorker: wait !== undefined,
+    needsWorker: wait !== undefined && wait.work === undefined,
     operation,
     runWith,
-    run: (service, input) => runWith(callerIn(service, input.signal), input),
+    run: (service, input) =>
+      runWith(callerIn(service, input.signal, progress === undefined ? undefined : progressIn(progress, input)), input),
   }
   return filter ? withFilter(command, filter) : command
 }
@@ -202,7 +200,7 @@ function membersOf(part: Field['part'], schema: z.ZodType | undefined): Map<stri
 function inputOf(fields: readonly Field[], form: CommandForm, { args, options }: CommandInput): Input {
   const input: Record<Field['part'], Record<string, any>> = { params: {}, query: {}, body: {} }
   for (const { part, member, argument, option, read = String } of fields) {
-    const value = argument ? args[argument.name] : options[keyOf(option)]
+    const value = argument ? args[argument.name] : options[keyOf(option?.flags)]
     if (value === undefined) continue
     input[part][member] = part === 'query' ? String(value) : argument ? read(value, argument.name) : value
   }
@@ -221,7 +219,8 @@ async function run({ operation, form, caller }: Running, input: Input, given: Co
   const call: Call = async (one, request) => (await caller.call(one, request)).body
   if (question) {
     checked(operation, input)
-    if (!(await terminal.confirm(await question(input, call)))) return
+    const text = await question(input, call)
+    if (text !== undefined && !(await terminal.confirm(text))) return
   }
   const pages = () => allPages((query) => call(operation, { ...input, query }), input.query, signal)
   if (form.readsAllPages) {
@@ -238,54 +237,63 @@ async function run({ operation, form, caller }: Running, input: Input, given: Co
     return
   }
   const reply = await caller.call(operation, input)
-  if (!wait?.isPending(reply.body)) {
-    print(reply.body, form, input, terminal)
-    const found = form.failure?.(reply.body)
-    if (found) throw found
-    return
-  }
-  terminal.progress(wait.progress(reply.body))
-  const timeout = AbortSignal.timeout(given.options[keyOf(wait.option)] * 1_000)
-  const isSettled = async () => !wait.isPending(await wait.read(reply.body, call))
-  await caller.settle(operation, reply, AbortSignal.any([signal, timeout]), isSettled)
-  const result = await wait.read(reply.body, call)
-  print(result, form, input, terminal)
-  const failure = wait.failure(result)
+  const isDetached = wait !== undefined && given.options[keyOf(wait.option.flags)] === true
+  const state = wait?.started ? await wait.started(reply, call) : reply.body
+  const isWaiting = wait !== undefined && !isDetached && wait.isPending(state)
+  const ended = isWaiting ? await settled({ operation, form, caller }, wait, { reply, state, call }, given) : state
+  print(operation, wait?.result ? await wait.result(ended, call) : ended, form, input, terminal)
+  const failure = wait ? wait.failure(ended) : form.failure?.(ended)
   if (failure) throw failure
 }
 
-function print(reply: any, { rows, record, message }: CommandForm, input: Input, terminal: Terminal): void {
+/** Waits for the job of a call, and returns its state. */
+async function settled(
+  { operation, caller }: Running,
+  wait: Waiting,
+  { reply, state, call }: { reply: Reply; state: unknown; call: Call },
+  { options, terminal, signal }: CommandInput,
+): Promise<unknown> {
+  const show = (now: unknown) => {
+    if (wait.isPending(now)) terminal.progress(wait.progress(now))
+  }
+  show(state)
+  const seconds: unknown = options[keyOf(wait.option.flags)]
+  const until = typeof seconds === 'number' ? AbortSignal.any([signal, AbortSignal.timeout(seconds * 1_000)]) : signal
+  const isSettled = async () => {
+    const now = await wait.read(state, call)
+    show(now)
+    return !wait.isPending(now)
+  }
+  try {
+    await caller.settle({ operation, reply, signal: until, isSettled, state, work: wait.work, show })
+  } finally {
+    if (signal.aborted && wait.interrupted) terminal.say(wait.interrupted(state))
+  }
+  signal.throwIfAborted()
+  return wait.read(state, call)
+}
+
+function print(
+  { shownOnce = [] }: AnyOperation,
+  reply: any,
+  { rows, record, message }: CommandForm,
+  input: Input,
+  terminal: Terminal,
+): void {
   const table = rows?.(reply) ?? (Array.isArray(reply?.data) ? reply.data : undefined)
   if (table) terminal.table(table, reply)
   else terminal.record(record?.(reply, input) ?? reply ?? input.params)
-  if (message) terminal.say(message(reply))
+  const text = message?.(reply)
+  if (text) terminal.say(text)
+  for (const name of shownOnce.filter((name) => reply?.[name] === undefined)) {
+    terminal.say(`The ${name} was in a lost response and is not shown again. Replace it, or create another.`)
+  }
   if (reply?.nextCursor) terminal.say(`more: --cursor ${reply.nextCursor}`)
 }
 
-/**
- * Parameters reach the service as given: an id that matches no pattern is not found. The reply is checked, and keeps the order of its
- * members.
- */
-const callerIn = (service: unknown, signal: AbortSignal): Caller => ({
-  async call(operation, input) {
-    const handled = await operation.handle(service, { ...checked(operation, input), headers: new Headers(), signal })
-    if (handled instanceof StreamReply) throw new Error(`${operation.name} streams`)
-    const { status, body, headers } = handled instanceof Reply ? handled : new Reply(operation.status ?? 200, handled)
-    operation.reply.parse(body)
-    return new Reply(status, body, headers)
-  },
-  settle: async (operation, { body, headers }, signal) =>
-    void (await operation.settled?.(service, body, signal, headers.location ?? '')),
-})
-
-const checked = ({ query = NO_QUERY, body }: AnyOperation, input: CallInput) => ({
-  params: input.params ?? {},
-  query: parsed(query, input.query ?? {}),
-  body: body ? parsed(body, input.body ?? {}) : undefined,
-})
+const progressIn = (what: string, { terminal }: CommandInput): Progress => {
+  const look = meter()
+  return (done, total) => terminal.progress(`${number(done)} of ${number(total)} ${what}${paceText(look(done, total))}`)
+}
 
 const kebab = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
-
-/** The name under which the value of an option arrives: `retryAfter` of `--retry-after <seconds>`. */
-const keyOf = (option: Option | undefined): string =>
-  (/^--(?:no-)?([\w-]+)/.exec(option?.flags ?? '')?.[1] ?? '').replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase())

@@ -3,14 +3,7 @@
  * transaction in progress, if there is one. A nested `transaction()` opens a savepoint. `afterCommit()` runs after the outermost commit,
  * outside of transaction and deadline, and is dropped on rollback. Columns are snake_case in SQL and camelCase in code; a bigint is a number.
  */
-import {
-  CamelCasePlugin,
-  CompiledQuery,
-  type ControlledTransaction,
-  Kysely,
-  PostgresDialect,
-  type QueryResult,
-} from 'kysely'
+import { CamelCasePlugin, CompiledQuery, type ControlledTransaction, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { currentDeadline, withoutDeadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
@@ -87,7 +80,10 @@ export class Database {
       types: { getTypeParser: typeParser },
     })
     // A lost connection fails its next statement. Without a listener, its 'error' event would end the process.
-    this.#pool.on('connect', (client) => client.on('error', (error) => this.#outage.note(error)))
+    this.#pool.on('connect', (client) => {
+      this.#outage.connected()
+      client.on('error', (error) => this.#outage.note(error))
+    })
     this.#pool.on('error', (error) => this.#outage.note(error))
     this.#root = new Kysely<any>({
       dialect: new PostgresDialect({
@@ -125,10 +121,8 @@ export class Database {
       const query = { name, text, values: values as unknown[], query_timeout: timeoutMs }
       return this.#runAlone(query).catch((error) => this.#noteFailure(error))
     }
-    const result: QueryResult<any> = await frame.transaction
-      .withoutPlugins()
-      .executeQuery(CompiledQuery.raw(text, [...values]))
-    return { rows: result.rows }
+    const { rows } = await frame.transaction.withoutPlugins().executeQuery<any>(CompiledQuery.raw(text, [...values]))
+    return { rows }
   }
 
   /** Whether the work in progress is inside `transaction()`. */
@@ -178,9 +172,9 @@ export class Database {
 
   /** Runs work on a separate session (advisory locks), which is destroyed afterwards. */
   async session<T>(work: (client: Session) => Promise<T>): Promise<T> {
-    const client = await this.#pool.connect()
+    const client = await this.#client()
     try {
-      return await work(client)
+      return await work(client).catch((error) => this.#noteFailure(error))
     } finally {
       client.release(true)
     }
@@ -198,7 +192,7 @@ export class Database {
 
   /** Throws when the server does not answer. */
   async ping(): Promise<void> {
-    await this.#pool.query('select 1')
+    await this.#pool.query('select 1').catch((error) => this.#noteFailure(error))
   }
 
   async close(): Promise<void> {
@@ -210,15 +204,15 @@ export class Database {
     if (!this.#pool.ending) await this.#pool.end()
   }
 
-  /** A statement with its own timeout may fail because it is slow. */
-  #noteFailure(error: Error): never {
-    if (error.message !== QUERY_TIMEOUT) this.#note(error)
+  #noteFailure(error: unknown): never {
+    this.#note(error)
     throw error
   }
 
-  /** An expired deadline closes the connection of its statement. */
+  /** A statement with its own timeout may fail because it is slow. An expired deadline closes the connection of its statement. */
   #note(error: unknown): void {
-    if (!currentDeadline()?.isExpired) this.#outage.note(error)
+    if ((error as Error).message === QUERY_TIMEOUT || currentDeadline()?.isExpired) this.#outage.mark(error)
+    else this.#outage.note(error)
   }
 
   async #runAlone(query: pg.QueryConfig): Promise<SqlResult> {
@@ -234,8 +228,12 @@ export class Database {
   async #connect(): Promise<Connection> {
     const deadline = currentDeadline()
     deadline?.assertOpen()
-    const client = await this.#pool.connect()
+    const client = await this.#client()
     return deadline ? connectionUntil(deadline, client) : client
+  }
+
+  #client(): Promise<pg.PoolClient> {
+    return this.#pool.connect().catch((error) => this.#noteFailure(error))
   }
 
   async #begin<T>(work: () => Promise<T>): Promise<T> {
@@ -295,6 +293,4 @@ export class Database {
   }
 }
 
-function typeParser(oid: number, format?: any): any {
-  return oid === BIGINT ? Number : pg.types.getTypeParser(oid, format)
-}
+const typeParser = (oid: number, format?: any): any => (oid === BIGINT ? Number : pg.types.getTypeParser(oid, format))

@@ -6,7 +6,7 @@
  *   `mayHaveCommitted` of the deadline records it.
  * - A stopped server receives the cancellation when it continues.
  */
-import { connect } from 'node:net'
+import { connect, type Socket } from 'node:net'
 import type pg from 'pg'
 import type { Deadline } from '../base/deadline.ts'
 
@@ -86,5 +86,5 @@ function cancelStatement(client: pg.PoolClient): void {
   socket.unref().end(request)
 }
 
-const socketOf = (client: pg.PoolClient) =>
-  (client as unknown as { connection: { stream: { destroy(): void } } }).connection.stream
+export const socketOf = (client: pg.ClientBase): Socket =>
+  (client as unknown as { connection: { stream: Socket } }).connection.stream

@@ -18,7 +18,7 @@ afterEach(async () => {
   await created.drop()
 })
 
-const part = (name: string, ...migrations: [name: string, up: string][]): MigratedPart => ({
+const part = (name: string, ...migrations: [name: string, up: string | readonly string[]][]): MigratedPart => ({
   part: name,
   migrations: migrations.map(([name, up]) => ({ name, up })),
 })
@@ -90,6 +90,77 @@ test('a migration that waits for a lock blocks no reader, and runs when the lock
   release.resolve()
   await holder
   expect(await migrating).toEqual(['notes/0002_body'])
+})
+
+describe('statements outside of a transaction', () => {
+  const INDEX = [
+    'drop index concurrently if exists notes_title',
+    `select format('create index concurrently notes_title on %s (title)', 'notes') as statement`,
+  ]
+  const indexed = part('notes', ['0001_notes', 'create table notes (title text)'], ['0002_index', INDEX])
+  const isIndexed = async () =>
+    (await database.sql(`select indisvalid from pg_index where indexrelid = to_regclass('multitenancy.notes_title')`))
+      .rows
+  const isWaiting = () =>
+    eventually(async () => {
+      const { rows } = await database.sql(
+        `select from pg_stat_activity where query like 'create index concurrently%' and wait_event_type = 'Lock'
+           and datname = current_database()`,
+      )
+      expect(rows).toHaveLength(1)
+    })
+
+  /** A transaction that has changed the table, for whose end the creation of an index waits. */
+  async function openWriter() {
+    const release = Promise.withResolvers<void>()
+    const writes = Promise.withResolvers<void>()
+    const ended = database.transaction(async () => {
+      await database.sql(`insert into multitenancy.notes values ('open')`)
+      writes.resolve()
+      await release.promise
+    })
+    await writes.promise
+    return {
+      async end() {
+        release.resolve()
+        await ended
+      },
+    }
+  }
+
+  test('block no writer while an index is created', async () => {
+    await migrate(database, [notes])
+    const writer = await openWriter()
+    const migrating = migrate(database, [indexed])
+    await isWaiting()
+    await database.sql(`insert into multitenancy.notes values ('meanwhile')`)
+    await writer.end()
+    expect(await migrating).toEqual(['notes/0002_index'])
+    expect(await isIndexed()).toEqual([{ indisvalid: true }])
+    expect(await migrate(database, [indexed])).toEqual([])
+  })
+
+  test('run again after an interruption', async () => {
+    await migrate(database, [notes])
+    const writer = await openWriter()
+    const interrupted = expect(migrate(database, [indexed])).rejects.toThrow('canceling statement')
+    await isWaiting()
+    await database.sql(`select pg_cancel_backend(pid) from pg_stat_activity where query like 'create index concurrently%'
+      and datname = current_database()`)
+    await interrupted
+    expect(await isIndexed()).toEqual([{ indisvalid: false }])
+    await writer.end()
+    expect(await migrate(database, [indexed])).toEqual(['notes/0002_index'])
+    expect(await isIndexed()).toEqual([{ indisvalid: true }])
+  })
+
+  test('run once in ten concurrent processes', async () => {
+    const processes = Array.from({ length: 10 }, () => new Database({ url: created.url, max: 2 }, log))
+    const runs = await Promise.all(processes.map((process) => migrate(process, [indexed])))
+    await Promise.all(processes.map((process) => process.close()))
+    expect(runs.flat()).toEqual(['notes/0001_notes', 'notes/0002_index'])
+    expect(await isIndexed()).toEqual([{ indisvalid: true }])
+  })
 })
 
 test('a part that is not migrated keeps its tables', async () => {

@@ -3,6 +3,7 @@
  * the start. Processes may start concurrently: one holds the advisory lock and migrates, the others wait.
  */
 import { createHash } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { DependencyUnavailable } from '../base/errors.ts'
 import { type Database, SCHEMA, type Session } from './database.ts'
@@ -11,7 +12,11 @@ import { LOCK_TIMEOUT_MS, retryOnLock } from './lock-retry.ts'
 export interface Migration {
   /** `0001_create_tenants`: runs in the order of its part's list. */
   readonly name: string
-  readonly up: string
+  /**
+   * SQL that runs in one transaction. Or statements that each run outside of a transaction, for large tables: they may run again, and take
+   * no lock that blocks writers. A statement may return further ones as rows with a `statement`.
+   */
+  readonly up: string | readonly string[]
 }
 
 export interface MigratedPart {
@@ -22,8 +27,13 @@ export interface MigratedPart {
 /** An arbitrary constant, the same in every database. */
 const LOCK_KEY = 7_367_228_001
 
+const LOCK_RETRY_MS = 100
+
 /** Attempts to lock the tables of a migration, two seconds apart. */
 const LOCK_ATTEMPTS = 30
+/** Statements outside of a transaction wait long for a lock, because nothing waits behind them. */
+const ONLINE_LOCK_ATTEMPTS = 3
+const ONLINE_LOCK_TIMEOUT_MS = 20_000
 
 /** A migration of 0.1.0, which was never published. Its databases are rejected, because later versions start with other migrations. */
 const OF_VERSION_0_1 = 'kernel/0001_idempotency_keys'
@@ -32,14 +42,18 @@ const OF_VERSION_0_1 = 'kernel/0001_idempotency_keys'
 export async function migrate(database: Database, parts: readonly MigratedPart[]): Promise<string[]> {
   if ((await pendingOf(parts, await appliedIn(database))).length === 0) return []
   return database.session(async (client) => {
-    await client.query('select pg_advisory_lock($1)', [LOCK_KEY])
+    await lockMigrations(client)
     await client.query(`create schema if not exists ${SCHEMA}`)
     await client.query(`create table if not exists ${SCHEMA}.migrations (
       part text not null, name text not null, checksum text not null,
       applied_at timestamptz(3) not null default now(), primary key (part, name))`)
     const pending = await pendingOf(parts, await applied(client))
     for (const one of pending) {
-      const isApplied = await retryOnLock(() => apply(client, one), { maxAttempts: LOCK_ATTEMPTS })
+      const { up } = one
+      const isApplied =
+        typeof up === 'string'
+          ? await retryOnLock(() => apply(client, one, up), { maxAttempts: LOCK_ATTEMPTS })
+          : await retryOnLock(() => applyOnline(client, one, up), { maxAttempts: ONLINE_LOCK_ATTEMPTS })
       if (!isApplied) {
         throw DependencyUnavailable(
           `The migration ${one.part}/${one.name} needs a table that another session keeps locked, such as a dump or a long transaction. ` +
@@ -51,19 +65,40 @@ export async function migrate(database: Database, parts: readonly MigratedPart[]
   })
 }
 
+/**
+ * Waits for the lock of all migrations, which the end of the session releases. It polls: a waiting statement has a snapshot, for whose end
+ * `create index concurrently` waits.
+ */
+export async function lockMigrations(client: Session): Promise<void> {
+  for (;;) {
+    const { rows } = await client.query('select pg_try_advisory_lock($1) as "isLocked"', [LOCK_KEY])
+    if (rows[0].isLocked) return
+    await sleep(LOCK_RETRY_MS)
+  }
+}
+
+/** Runs each statement outside of a transaction, and the statements that it returns. */
+export async function runOnline(client: Session, statements: readonly string[]): Promise<void> {
+  await client.query(`set lock_timeout = ${ONLINE_LOCK_TIMEOUT_MS}`)
+  await client.query(`set search_path = ${SCHEMA}, pg_temp`)
+  await client.query(`set timezone = 'UTC'`)
+  for (const text of statements) {
+    const { rows = [] } = await client.query(text)
+    for (const { statement } of rows) if (statement) await client.query(statement)
+  }
+}
+
+type Named = Migration & { readonly part: string }
+
 /** Waits briefly for a lock, because queries of other processes wait behind it. */
-async function apply(client: Session, { part, name, up }: Migration & { readonly part: string }): Promise<true> {
+async function apply(client: Session, migration: Named, up: string): Promise<true> {
   await client.query('begin')
   try {
     await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`)
     await client.query(`set local search_path = ${SCHEMA}, pg_temp`)
     await client.query(`set local timezone = 'UTC'`)
     await client.query(up)
-    await client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [
-      part,
-      name,
-      checksum(up),
-    ])
+    await record(client, migration)
     await client.query('commit')
     return true
   } catch (error) {
@@ -71,6 +106,19 @@ async function apply(client: Session, { part, name, up }: Migration & { readonly
     throw error
   }
 }
+
+async function applyOnline(client: Session, migration: Named, up: readonly string[]): Promise<true> {
+  await runOnline(client, up)
+  await record(client, migration)
+  return true
+}
+
+const record = (client: Session, { part, name, up }: Named) =>
+  client.query(`insert into ${SCHEMA}.migrations (part, name, checksum) values ($1, $2, $3)`, [
+    part,
+    name,
+    checksum(up),
+  ])
 
 async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<string, string>) {
   if (known.has(OF_VERSION_0_1)) {
@@ -107,4 +155,8 @@ const applied = async (client: pg.ClientBase) =>
 const checksums = (rows: { part: string; name: string; checksum: string }[]) =>
   new Map(rows.map(({ part, name, checksum }) => [`${part}/${name}`, checksum]))
 
-const checksum = (sql: string) => createHash('sha256').update(sql).digest('hex')
+/** @param up of a migration */
+export const checksum = (up: Migration['up']): string => createHash('sha256').update(sqlOf(up)).digest('hex')
+
+/** The SQL of a migration as one text. */
+export const sqlOf = (up: Migration['up']): string => (typeof up === 'string' ? up : up.join(';\n'))

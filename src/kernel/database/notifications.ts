@@ -104,6 +104,7 @@ export class Notifications {
       if (this.#closed) throw new Error('closed while it was connecting')
     } catch (error) {
       client.end().catch(() => undefined)
+      this.#onLost(error)
       throw error
     }
     this.#client = client

@@ -19,6 +19,7 @@ beforeEach(() => {
       if (!isAvailable) throw refused
     },
   })
+  outage.connected()
 })
 afterEach(() => {
   outage.close()
@@ -54,8 +55,7 @@ test('lines about errors of the outage have the level debug, also if it is their
   outage.log.warn({ err: refused, job: 'Fence' }, 'a job failed')
   outage.log.error({ err: caused }, 'a request failed')
   outage.log.error(refused, 'bare')
-  outage.log.warn({ err: DependencyUnavailable('not tried') }, 'rejected')
-  expect(seen()).toEqual([START, '20 a job failed', '20 a request failed', '20 bare', '20 rejected'])
+  expect(seen()).toEqual([START, '20 a job failed', '20 a request failed', '20 bare'])
   expect(lines[1]).toMatchObject({ job: 'Fence', err: { message: refused.message } })
 })
 
@@ -65,6 +65,24 @@ test('lines about other errors, and lines without an error, keep their level', a
   outage.log.error('text')
   outage.log.warn({ n: 1 }, 'fields')
   expect(seen()).toEqual([START, '40 other', '50 text', '40 fields'])
+})
+
+test('lines about another unavailable dependency keep their level', async () => {
+  outage.note(refused)
+  const other = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+  outage.log.warn({ err: other }, 'a placement')
+  outage.log.warn({ err: DependencyUnavailable('no', { cause: other }) }, 'backup storage')
+  outage.log.error({ err: DependencyUnavailable('not tried') }, 'the store')
+  expect(seen()).toEqual([START, '40 a placement', '40 backup storage', '50 the store'])
+})
+
+test('a marked error starts no outage, and has the level debug during one', async () => {
+  const slow = new Error('Query read timeout')
+  outage.mark(slow)
+  outage.log.warn({ err: slow }, 'before')
+  outage.note(refused)
+  outage.log.warn({ err: slow }, 'during')
+  expect(seen()).toEqual(['40 before', START, '20 during'])
 })
 
 test('lines about an unavailable database keep their level without an outage', async () => {

@@ -1,10 +1,11 @@
 /**
- * Logs an outage of the backoffice database with one line at its start and one at its end. During it, lines about other errors of an
- * unavailable database have the level debug.
+ * Logs an outage of the backoffice database with one line at its start and one at its end. During it, lines about further errors of
+ * its connections have the level debug. Errors of other dependencies keep their level.
+ *
+ * An error before the first connection is no outage: it rejects the start.
  *
  *   available ──connection lost, or statement failed──► unavailable ──probe succeeds──► available
  */
-import { DependencyUnavailable } from '../base/errors.ts'
 import { type Logger, withoutKnownErrors } from '../base/logger.ts'
 import { isConnectionLost, isDatabaseUnavailable } from './availability.ts'
 
@@ -20,6 +21,9 @@ export class OutageLog {
   /** For all lines of users of the database. */
   readonly log: Logger
   readonly #options: OutageLogOptions
+  /** Property of marked errors. The job queue reports copies of errors, which keep it. */
+  readonly #mark = Symbol('error of the backoffice database')
+  #hasConnected = false
   #startedAt: number | undefined
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
@@ -29,9 +33,20 @@ export class OutageLog {
     this.log = withoutKnownErrors(options.log, (error) => this.#startedAt !== undefined && this.#isOutage(error))
   }
 
+  /** Call it with each new connection. */
+  connected(): void {
+    this.#hasConnected = true
+  }
+
+  /** Marks an error of a connection of the backoffice, which alone does not start an outage. */
+  mark(error: unknown): void {
+    if (isDatabaseUnavailable(error)) Object.assign(error as Error, { [this.#mark]: true })
+  }
+
   /** Call it with each error of a connection or a statement. Other errors have no effect. */
   note(error: unknown): void {
-    if (this.#startedAt !== undefined || this.#isClosed || !isConnectionLost(error)) return
+    this.mark(error)
+    if (!this.#hasConnected || this.#startedAt !== undefined || this.#isClosed || !isConnectionLost(error)) return
     this.#startedAt = performance.now()
     this.#options.log.warn({ err: error }, 'the connection to the backoffice database was lost; connecting again')
     this.#probeLater()
@@ -58,10 +73,9 @@ export class OutageLog {
     this.#options.log.info({ seconds }, 'the backoffice database can be reached again')
   }
 
-  /** Also an error that was caused by one, and the rejection of a call that was not tried, which has no cause. */
+  /** Also an error that was caused by one. */
   #isOutage(error: unknown): boolean {
-    if (isDatabaseUnavailable(error)) return true
     if (!(error instanceof Error)) return false
-    return error.cause === undefined ? DependencyUnavailable.matches(error) : this.#isOutage(error.cause)
+    return this.#mark in error || this.#isOutage(error.cause)
   }
 }

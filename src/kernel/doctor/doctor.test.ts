@@ -144,10 +144,37 @@ test('examine rejects with the reason of its signal', async () => {
   await expect(examined([waiting], { signal: leaving.signal })).rejects.toThrow('gone')
 })
 
+test('at most four diagnoses run concurrently', async () => {
+  let running = 0
+  let most = 0
+  const full = Promise.withResolvers<void>()
+  const ends = Array.from({ length: 10 }, () => Promise.withResolvers<void>())
+  const waiting = ends.map(
+    ({ promise }, index): Diagnosis => ({
+      name: `d${index}`,
+      summary: '',
+      async *examine() {
+        running += 1
+        most = Math.max(most, running)
+        if (running === 4) full.resolve()
+        await promise
+        running -= 1
+        yield finding('info', `d${index}.i`)
+      },
+    }),
+  )
+  const report = examined(waiting)
+  await full.promise
+  for (const { resolve } of ends) resolve()
+  expect((await report).checks.map(({ code }) => code)).toEqual(waiting.map(({ name }) => `${name}.i`))
+  expect(most).toBe(4)
+})
+
 test('many findings of a kind are reported in part, with the number of the others', async () => {
   const many = Array.from({ length: 1_000 }, (_, index) => finding('warn', 'one.w', { tenantId: `t${index}` }))
-  const { checks } = await examined([finds('one', finding('error', 'one.e'), ...many)])
+  const { checks, counts } = await examined([finds('one', finding('error', 'one.e'), ...many)])
   expect(checks).toHaveLength(52)
+  expect(counts).toEqual({ error: 1, warn: 1_000, info: 0 })
   expect(checks.at(-1)).toEqual({
     name: 'one',
     severity: 'warn',
@@ -208,6 +235,7 @@ describe('fixing', () => {
         { ...finding('error', 'two.e'), name: 'two', fixable: false },
         { ...finding('info', 'lamps.old'), name: 'lamps', fixable: false },
       ],
+      counts: { error: 1, warn: 0, info: 1 },
       fixes: ['a', 'b'].map((lamp) => ({
         name: 'lamps',
         code: 'lamps.out',

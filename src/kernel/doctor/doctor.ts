@@ -6,12 +6,15 @@
  * - No finding means that everything was examined: a diagnosis that fails or exceeds its time is an error, in addition to its findings.
  * - Nothing is locked between examination and fix: each fix examines again, under its lock.
  */
+import { forEachConcurrent } from '../base/concurrency.ts'
 import { defineError, TenancyError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
 import { formatHealthError } from '../resilience/health.ts'
 import { FindingsByKind } from './findings.ts'
 
 const TIMEOUT_MS = 15_000
+/** Leaves connections of the backoffice to requests. */
+const CONCURRENCY = 4
 
 /** Thrown by a checking command after it has printed its findings. */
 export const FindingsStand = defineError('E_FINDINGS', 409, 'Problems found')
@@ -76,8 +79,10 @@ export interface Fix extends Pick<ReportedFinding, 'name' | 'code' | 'message' |
 export interface DoctorReport {
   /** The worst severity; `ok` for infos only. */
   readonly status: 'ok' | 'warn' | 'error'
-  /** The worst first. */
+  /** The worst first; at most 50 of a kind, and one for the others. */
   readonly checks: readonly ReportedFinding[]
+  /** Number of all findings by severity. */
+  readonly counts: Readonly<Record<Severity, number>>
 }
 
 /** The findings after the fixes. */
@@ -118,7 +123,7 @@ export class Doctor {
     this.#diagnoses.push({ diagnosis, service })
   }
 
-  /** Runs all diagnoses concurrently. Throws only the reason of `signal`. */
+  /** Runs all diagnoses, a few concurrently. Throws only the reason of `signal`. */
   async examine(options: ExamineOptions = {}): Promise<DoctorReport> {
     return reportOf(await this.#examined(options, false))
   }
@@ -144,7 +149,11 @@ export class Doctor {
   }
 
   async #examined(options: ExamineOptions, isForFix: boolean): Promise<Examined[]> {
-    const examined = await Promise.all(this.#diagnoses.map((one) => this.#carryOut(one, options, isForFix)))
+    const examined: Examined[] = []
+    const carryOut = async (one: Registered, index: number) => {
+      examined[index] = await this.#carryOut(one, options, isForFix)
+    }
+    await forEachConcurrent(this.#diagnoses, CONCURRENCY, carryOut, options.signal)
     options.signal?.throwIfAborted()
     return examined
   }
@@ -209,7 +218,9 @@ function reportOf(examined: readonly Examined[]): DoctorReport {
     .flatMap(({ findings, diagnosis }) => findings.reported(othersOf).map((finding) => toReported(finding, diagnosis)))
     .sort((a, b) => SEVERITIES.indexOf(a.severity) - SEVERITIES.indexOf(b.severity))
   const worst = checks[0]?.severity ?? 'info'
-  return { status: worst === 'info' ? 'ok' : worst, checks }
+  const countOf = (severity: Severity) => examined.reduce((sum, { findings }) => sum + findings.count(severity), 0)
+  const counts = { error: countOf('error'), warn: countOf('warn'), info: countOf('info') }
+  return { status: worst === 'info' ? 'ok' : worst, checks, counts }
 }
 
 const othersOf = ({ severity, code, remedy }: Finding, count: number): Finding => ({

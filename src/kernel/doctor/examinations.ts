@@ -43,12 +43,11 @@ export class Examinations {
   }
 
   async run({ signal, isLast }: Pick<Attempt, 'signal' | 'isLast'>): Promise<void> {
-    const { checks } = await this.doctor.examine({ signal })
+    const { checks, counts } = await this.doctor.examine({ signal })
     const incomplete = checks.find(({ code }) => code !== undefined && INCOMPLETE.includes(code))
     if (incomplete && !isLast) throw new Error(`the examination is incomplete: ${incomplete.message}`)
-    const counts = SEVERITIES.map((severity) => [severity, checks.filter((one) => one.severity === severity).length])
     const { store, clock } = this.#dependencies
-    const published = { examinedAt: clock.now(), findings: Object.fromEntries(counts) }
+    const published = { examinedAt: clock.now(), findings: counts }
     await store.set(null, KEY, JSON.stringify(published), KEPT_SECONDS)
   }
 

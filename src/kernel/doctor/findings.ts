@@ -18,6 +18,12 @@ export class FindingsByKind<One extends OfKind> {
     else kind.more++
   }
 
+  /** Number of all findings of a severity, reported or not. */
+  count(severity: string): number {
+    const ofSeverity = [...this.#kinds.values()].filter(({ first }) => first[0]?.severity === severity)
+    return ofSeverity.reduce((sum, { first, more }) => sum + first.length + more, 0)
+  }
+
   /** Kind by kind. @param othersOf makes the finding for those of a kind that are only counted */
   reported(othersOf: (one: One, count: number) => One): One[] {
     return [...this.#kinds.values()].flatMap(({ first, more }) => {

@@ -7,7 +7,7 @@
 import type { LookupFunction } from 'node:net'
 import { LRUCache } from 'lru-cache'
 import { defineError } from '../base/errors.ts'
-import { EgressConnection, type Ways } from './connection.ts'
+import type { EgressConnection, Ways } from './connection.ts'
 import { byDns, bySystem, Names } from './dns.ts'
 import { type Exchange, type Exchanged, notStarted, type Owner, RunningExchange } from './exchange.ts'
 import { ABORTED, ADDRESS_NOT_ALLOWED, type Failure, NOT_SENT, URL_NOT_ALLOWED } from './failure.ts'
@@ -43,6 +43,8 @@ export class Egress {
   readonly #signals = new WeakSet<AbortSignal>()
   readonly #targets = new LRUCache<string, Target>({ max: MAX_REMEMBERED })
   readonly #owner: Owner = { over: (running, connection, canBeKept) => this.#over(running, connection, canBeKept) }
+  /** Loaded by the first exchange: undici takes 5 MiB of memory. */
+  #Connection: typeof EgressConnection | undefined
   #isClosed = false
 
   /** Throws if the URL of the proxy is invalid. */
@@ -68,14 +70,16 @@ export class Egress {
   }
 
   /** Does not reject for failures of the receiver or the network, nor for a URL that is not allowed. */
-  send(exchange: Exchange): Promise<Exchanged> {
+  async send(exchange: Exchange): Promise<Exchanged> {
     const target = this.#targetOf(exchange.url)
-    if ('error' in target) return Promise.resolve(notStarted(target))
-    if (namesHost(exchange.headers)) return Promise.resolve(notStarted(NOT_SENT))
-    if (this.#isClosed || exchange.signal?.aborted) return Promise.resolve(notStarted(ABORTED))
+    if ('error' in target) return notStarted(target)
+    if (namesHost(exchange.headers)) return notStarted(NOT_SENT)
+    this.#Connection ??= (await import('./connection.ts')).EgressConnection
+    const Connection = this.#Connection
+    if (this.#isClosed || exchange.signal?.aborted) return notStarted(ABORTED)
     if (exchange.signal) this.#heed(exchange.signal)
     return new Promise((settled) => {
-      const connection = this.#idle.take(target.origin) ?? this.#open(target)
+      const connection = this.#idle.take(target.origin) ?? this.#open(Connection, target)
       const running = new RunningExchange(exchange, connection, this.#owner, settled)
       this.#running.add(running)
       running.start(target.path)
@@ -110,8 +114,8 @@ export class Egress {
     return target
   }
 
-  #open(target: Target): EgressConnection {
-    const connection = new EgressConnection(target, this.#ways, (lost) => {
+  #open(Connection: typeof EgressConnection, target: Target): EgressConnection {
+    const connection = new Connection(target, this.#ways, (lost) => {
       if (this.#idle.remove(lost)) this.#end(lost)
     })
     this.#connections.add(connection)

@@ -2,7 +2,6 @@
  * Classifies why an exchange has no response, in constant words without names, and whether the failure is Tenantry's and not the
  * receiver's. An unknown failure is the receiver's, except a failed name look-up.
  */
-import { errors } from 'undici'
 
 export interface Failure {
   readonly error: string
@@ -77,8 +76,8 @@ export class FailureError extends Error {
 export function failureOf(error: unknown, stage: Stage): Failure {
   if (error instanceof FailureError) return error.failure
   if (error instanceof AggregateError) return ofSeveral(error.errors.map((each) => failureOf(each, stage)))
-  const { code = '', message, address } = error as NodeJS.ErrnoException & { address?: string }
-  if (error instanceof errors.HTTPParserError) return PROTOCOL
+  const { code = '', name, message, address } = error as NodeJS.ErrnoException & { address?: string }
+  if (name === 'HTTPParserError') return PROTOCOL // of undici, which is loaded with the first connection
   if (code === 'UND_ERR_SOCKET' && message.startsWith('bad ')) return PROTOCOL // a response or an upgrade without a request
   const known = OF_CODE[code]
   if (known) return { ...known, address }

@@ -15,6 +15,8 @@ export interface Stream {
    * @param maxBytes of the body as JSON
    */
   after(position: number, maxBytes: number): Promise<Batch | undefined>
+  /** Time of the first record after a position; null: none exists. */
+  oldestAfter(position: number): Promise<Date | null>
 }
 
 export class Streams {

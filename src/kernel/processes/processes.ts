@@ -27,7 +27,7 @@ export const PROCESSES = `
         started_at timestamptz(3) not null default now(),
         heartbeat_at timestamptz(3) not null default now()
       );
-      alter table idempotency_keys add process_id uuid;
+      alter table idempotency_keys add process_id uuid, add process_lease uuid;
     `
 
 const lockKey = (id: string): string => `hashtextextended('tenantry process ' || ${id}, 0)`
@@ -102,6 +102,7 @@ export class Processes {
         })
       } catch (error) {
         if (!isStarted) throw error
+        if (signal.aborted) break
         if (!isLost) this.#log.warn({ err: error }, 'the session that records this process was lost; connecting again')
         isLost = true
         await sleep(this.#options.retryMs, undefined, { signal, ref: false }).catch(() => undefined)

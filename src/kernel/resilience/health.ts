@@ -4,6 +4,7 @@
  * has a line when a check starts to fail, fails for another reason, or recovers.
  */
 import type { Logger } from '../base/logger.ts'
+import { withTimeout } from '../base/with-timeout.ts'
 import { WRITE_FAILURES } from '../database/write-failures.ts'
 
 export const CHECK_TIMEOUT_MS = 2_000
@@ -42,7 +43,7 @@ export interface Health {
 }
 
 export interface HealthOptions {
-  /** Told of checks that begin to fail, and of those that are good again. */
+  /** Receives a line when a check starts to fail, fails for another reason, or passes again. */
   readonly log?: Logger | undefined
   /** Names of checks whose failure alone makes the aggregate `fail`. */
   readonly critical?: readonly string[] | undefined
@@ -57,7 +58,7 @@ export function createHealth(options: HealthOptions = {}): Health {
   /** The messages, without numbers, of the checks that failed last time. */
   const failing = new Map<string, string>()
   let isDraining = false
-  const heed = (name: string, outcome: Outcome) => {
+  const logChange = (name: string, outcome: Outcome) => {
     const known = failing.get(name)
     if (outcome.isFailed) {
       const reason = fullText(outcome.error)
@@ -65,7 +66,7 @@ export function createHealth(options: HealthOptions = {}): Health {
       if (kind === known) return
       failing.set(name, kind)
       log?.warn({ err: outcome.error, check: name, reason }, 'a health check fails')
-    } else if (failing.delete(name)) log?.info({ check: name }, 'a health check is good again')
+    } else if (failing.delete(name)) log?.info({ check: name }, 'a health check passes again')
   }
   return {
     register: (name, check) => void checks.set(name, check),
@@ -73,7 +74,7 @@ export function createHealth(options: HealthOptions = {}): Health {
       const results = await Promise.all(
         [...checks].map(async ([name, check]): Promise<[string, CheckResult]> => {
           const outcome = await run(check, timeoutMs)
-          heed(name, outcome)
+          logChange(name, outcome)
           return [name, resultOf(outcome, detailed)]
         }),
       )
@@ -103,20 +104,15 @@ type Outcome = { readonly durationMs: number } & (
 async function run(check: Check, timeoutMs: number): Promise<Outcome> {
   const started = performance.now()
   const durationMs = () => Math.round((performance.now() - started) * 10) / 10
-  let timer: NodeJS.Timeout | undefined
-  const deadline = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new CheckFailure(`timeout after ${timeoutMs} ms`)), timeoutMs)
-  })
+  const timeout = () => new CheckFailure(`timeout after ${timeoutMs} ms`)
   try {
-    const returned = await Promise.race([Promise.resolve().then(check), deadline])
+    const returned = await withTimeout(Promise.resolve().then(check), timeoutMs, timeout)
     const { status, message } =
       typeof returned === 'object' ? returned : { status: 'pass', message: returned || undefined }
     if (status === 'pass') return { isFailed: false, durationMs: durationMs(), message }
     return { isFailed: true, durationMs: durationMs(), error: new CheckFailure(message ?? 'unavailable') }
   } catch (error) {
     return { isFailed: true, durationMs: durationMs(), error }
-  } finally {
-    clearTimeout(timer)
   }
 }
 

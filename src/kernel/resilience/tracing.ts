@@ -12,7 +12,10 @@ export type Attributes = Readonly<Record<string, string | number | null | undefi
 
 export interface SpanOptions {
   readonly name: string
-  /** `consumer`: work after the request that sent it, so the active span is not its parent. */
+  /**
+   * `consumer`: work after the request that sent it, so the active span is not its parent. `server` becomes `internal` inside an active
+   * span of this process: the HTTP instrumentation of the host has the server span of the request.
+   */
   readonly kind: 'internal' | 'server' | 'client' | 'consumer'
   readonly attributes?: Attributes
 }
@@ -72,6 +75,11 @@ function tracingBy({ context, isSpanContextValid, ROOT_CONTEXT, SpanKind, SpanSt
     return remote === undefined ? within : trace.setSpanContext(within, { ...traceIdsOf(remote), isRemote: true })
   }
 
+  const kindOf = (kind: SpanOptions['kind']) => {
+    const isInside = traceparentIn() !== undefined && trace.getSpanContext(context.active())?.isRemote !== true
+    return kinds[kind === 'server' && isInside ? 'internal' : kind]
+  }
+
   const failed = (span: ApiSpan, error: unknown): void => {
     span.setAttribute('error.type', errorTypeOf(error))
     const isOfCaller = error instanceof TenancyError && error.status < 500
@@ -83,7 +91,7 @@ function tracingBy({ context, isSpanContextValid, ROOT_CONTEXT, SpanKind, SpanSt
     traceparent: () => traceparentIn() ?? contextTraceparent(),
     async span({ name, kind, attributes = {} }, work) {
       const parent = parentOf(kind)
-      const span = tracer.startSpan(name, { kind: kinds[kind], attributes: withValues(attributes) }, parent)
+      const span = tracer.startSpan(name, { kind: kindOf(kind), attributes: withValues(attributes) }, parent)
       const within = trace.setSpan(parent, span)
       const traceparent = traceparentIn(within)
       try {

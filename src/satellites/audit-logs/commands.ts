@@ -1,10 +1,9 @@
 import { EXPORT_FORMATS, exportFormat } from '../../kernel/api/export-format.ts'
 import { Moment } from '../../kernel/api/page.ts'
 import { invalid } from '../../kernel/base/errors.ts'
-import { number, size } from '../../kernel/base/format.ts'
+import { size } from '../../kernel/base/format.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import { part } from '../../kernel/part.ts'
 import type { AuditFilter, AuditLogs } from './audit-logs.ts'
 
@@ -40,49 +39,8 @@ export const commands = [
       }
     },
   }),
-  command({
-    name: 'tenant:audit:verify',
-    summary: 'Verify the audit log of one tenant, or of all',
-    arguments: [{ name: 'id', summary: 'only this tenant' }],
-    options: [
-      {
-        flags: '--expect <hash>',
-        summary: 'hash of an entry that was kept elsewhere; the entry must exist',
-        parse: hash,
-      },
-    ],
-    run: async (auditLogs, { args, options, terminal, signal }) => {
-      const look = meter()
-      const outcome = await auditLogs.verify({
-        tenantId: args.id,
-        expect: options.expect,
-        signal,
-        onProgress: (checked, total) =>
-          terminal.progress(`${number(checked)} of ${number(total)} entries verified${paceText(look(checked, total))}`),
-      })
-      terminal.table(
-        outcome.broken.map(({ tenantId, entryId, reason }) => ({
-          tenant: tenantId ?? '-',
-          entry: entryId ?? '-',
-          reason,
-        })),
-        outcome,
-      )
-      const { checked, unsealed, broken } = outcome
-      if (unsealed > 0) {
-        terminal.say(`${number(unsealed)} ${unsealed === 1 ? 'entry has no seal yet' : 'entries have no seals yet'}.`)
-      }
-      if (!outcome.ok) throw FindingsStand(`Audit log verification failed: ${broken.length} problems found.`)
-      terminal.say(`${checked} ${checked === 1 ? 'entry matches its seal' : 'entries match their seals'}.`)
-    },
-  }),
 ]
 
 function moment(name: string): (text: string) => Date {
   return (text) => parsed(Moment, text, name)
-}
-
-function hash(text: string): string {
-  if (/^[0-9a-f]{64}$/.test(text)) return text
-  throw invalid([{ path: 'expect', message: 'must be a hash of 64 digits, 0 to 9 and a to f' }])
 }

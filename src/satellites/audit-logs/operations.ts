@@ -1,6 +1,8 @@
 import { z } from 'zod'
 import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/api/export-format.ts'
 import { Moment, Page, pageOf } from '../../kernel/api/page.ts'
+import { number } from '../../kernel/base/format.ts'
+import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import { part } from '../../kernel/part.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
@@ -25,6 +27,15 @@ const filters = {
     .optional()
     .meta({ description: 'Name of an operation', example: 'tenants.suspend' }),
   actor: z.string().min(1).max(256).optional().meta({ description: 'Id or name of the actor, exactly' }),
+}
+
+function verified({ ok, checked, unsealed }: z.output<typeof Verification>): string {
+  const lines: string[] = []
+  if (unsealed > 0) {
+    lines.push(`${number(unsealed)} ${unsealed === 1 ? 'entry has no seal yet' : 'entries have no seals yet'}.`)
+  }
+  if (ok) lines.push(`${checked} ${checked === 1 ? 'entry matches its seal' : 'entries match their seals'}.`)
+  return lines.join('\n')
 }
 
 export const operations = [
@@ -83,18 +94,32 @@ export const operations = [
     summary: 'Verify the audit log',
     description:
       'Verifies the chain of one tenant, or of all. Reports the first thousand entries that were changed, removed, inserted or reordered ' +
-      'behind the triggers. It reads everything: for many millions of entries, use the command.',
+      'behind the triggers. It reads everything: for many millions of entries, use the command on the database.',
     query: z.strictObject({
       tenantId: TenantId.optional(),
       expect: z
         .string()
-        .regex(/^[0-9a-f]{64}$/)
+        .regex(/^[0-9a-f]{64}$/, 'must be a hash of 64 digits, 0 to 9 and a to f')
         .optional()
         .meta({ description: 'Hash of an entry that was kept elsewhere; the entry must exist' }),
     }),
     reply: Verification,
     extraSeconds: 600,
     errors: [TenantNotFound],
-    handle: (auditLogs, { query, signal }) => auditLogs.verify({ ...query, signal }),
+    command: {
+      name: 'tenant:audit:verify',
+      summary: 'Verify the audit log of one tenant, or of all',
+      arguments: { tenantId: { name: 'id', summary: 'only this tenant' } },
+      options: { expect: { flags: '--expect <hash>' } },
+      progress: 'entries verified',
+      rows: ({ broken }) =>
+        broken.map(({ tenantId, entryId, reason }) => {
+          return { tenant: tenantId ?? '-', entry: entryId ?? '-', reason }
+        }),
+      message: verified,
+      failure: ({ ok, broken }) =>
+        ok ? undefined : FindingsStand(`Audit log verification failed: ${broken.length} problems found.`),
+    },
+    handle: (auditLogs, { query, signal, onProgress }) => auditLogs.verify({ ...query, signal, onProgress }),
   }),
 ]

@@ -147,18 +147,49 @@ export const tables: readonly Migration[] = [
     `,
   },
   {
-    // Seals from before are ordered by the time of their entries, without a change of order in a chain.
+    // Seals from before have lower positions than all others. They receive them in 0003_audit_positions.
     name: '0002_audit_stream',
     up: `
-      alter table audit_seals add column position bigint;
-      create sequence audit_seals_position owned by audit_seals.position;
-      update audit_seals s set position = ordered.position from (
-        select tenant_id, seq, row_number() over (order by reached, tenant_id, seq) as position from (
-          select tenant_id, seq, max(created_at) over (partition by tenant_id order by seq) as reached from audit_seals) known) ordered
-        where s.tenant_id = ordered.tenant_id and s.seq = ordered.seq;
-      select setval('audit_seals_position', greatest(max(position), 1), max(position) is not null) from audit_seals;
-      alter table audit_seals alter column position set default nextval('audit_seals_position'), alter column position set not null;
-      create unique index audit_seals_order on audit_seals (position);
+      alter table audit_seals add column position bigint,
+        add constraint audit_seals_positioned check (position is not null) not valid;
+      do $$
+      begin
+        execute format('create sequence audit_seals_position start with %s owned by audit_seals.position',
+          (select count(*) + 1 from audit_seals));
+      end $$;
+      alter table audit_seals alter column position set default nextval('audit_seals_position');
     `,
+  },
+  {
+    // Seals from before are ordered by the time of their entries, without a change of order in a chain.
+    name: '0003_audit_positions',
+    up: [
+      `do $$
+      declare
+        assigned bigint;
+        total bigint;
+      begin
+        drop table if exists pg_temp.positions;
+        select coalesce(max(position), 0) into assigned from audit_seals
+          where position < (select seqstart from pg_sequence where seqrelid = 'audit_seals_position'::regclass);
+        create temporary table positions on commit preserve rows as
+          select row_number() over (order by reached, tenant_id, seq) as place, tenant_id, seq from (
+            select tenant_id, seq, position, max(created_at) over (partition by tenant_id order by seq) as reached from audit_seals) known
+          where position is null;
+        create index on pg_temp.positions (place);
+        analyze pg_temp.positions;
+        select count(*) into total from pg_temp.positions;
+        commit;
+        for done in 0..total by 10000 loop
+          update audit_seals s set position = assigned + p.place from pg_temp.positions p
+            where p.place > done and p.place <= done + 10000 and s.tenant_id = p.tenant_id and s.seq = p.seq;
+          commit;
+        end loop;
+        drop table pg_temp.positions;
+      end $$`,
+      'drop index concurrently if exists audit_seals_order',
+      'create unique index concurrently audit_seals_order on audit_seals (position)',
+      'alter table audit_seals validate constraint audit_seals_positioned',
+    ],
   },
 ]

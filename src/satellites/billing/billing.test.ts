@@ -1,5 +1,8 @@
 /** Tests a tenant that subscribes, changes and cancels, with Stripe's client at the fake provider. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import { Deadline } from '../../kernel/base/deadline.ts'
+import { onServer, WAITING_LOCKS } from '../../testing/base/database.ts'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { namesOf, type OpenBilling, openBilling } from './billing.fixture.ts'
 
 let open: OpenBilling
@@ -27,6 +30,27 @@ test.each(['constructor', 'toString', '__proto__'])(
     expect(customers()).toHaveLength(before)
   },
 )
+
+test('a customer that several requests create together is created after the deadline of the first one', async () => {
+  const tenantId = await open.tenant()
+  const { billing, kernel } = open.tenancy
+  const deadline = new Deadline(60_000, () => new Error('too late'))
+  const requests: Promise<string>[] = []
+  await onServer(open.url, (other) =>
+    other.transaction(async () => {
+      await other.sql('lock table multitenancy.billing_customers in share mode')
+      const first = deadline.run(() => billing.ensureCustomer(tenantId))
+      await eventually(async () =>
+        expect((await kernel.database.sql(`select from ${WAITING_LOCKS}`)).rows).toHaveLength(1),
+      )
+      requests.push(billing.ensureCustomer(tenantId))
+      deadline.extend(-60_000)
+      await expect(first).rejects.toThrow('too late')
+    }),
+  )
+  expect(deadline.mayHaveCommitted).toBe(true)
+  expect(await Promise.all(requests)).toEqual([await billing.ensureCustomer(tenantId)])
+})
 
 describe('a subscription', () => {
   test('determines the plan of the tenant', async () => {

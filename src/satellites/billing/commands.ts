@@ -101,13 +101,13 @@ export const commands = [
       await billing.health.measure()
       const doctor = new Doctor(billing.dependencies.kernel.log)
       for (const diagnosis of diagnoses) doctor.register(diagnosis, billing)
-      const report = await doctor.examine({ signal })
+      const { status, checks, counts } = await doctor.examine({ signal })
       terminal.table(
-        report.checks.map(({ severity, code, message, remedy }) => ({ severity, code, message, remedy })),
-        report,
+        checks.map(({ severity, code, message, remedy }) => ({ severity, code, message, remedy })),
+        { status, checks },
         'no problem found',
       )
-      if (report.status !== 'ok') throw FindingsStand(`Billing check failed: ${report.checks.length} problems found.`)
+      if (status !== 'ok') throw FindingsStand(`Billing check failed: ${counts.error + counts.warn} problems found.`)
     },
   }),
   command({

@@ -111,6 +111,12 @@ export const part: Part = {
     },
   },
   commands: {
+    'billing:show': { ...subscribed, line: ['{id}'] },
+    'billing:checkout': {
+      line: ['{id}', '--price', PRICE, '--success-url', checkout.successUrl, '--cancel-url', checkout.cancelUrl],
+    },
+    'billing:portal': { line: ['{id}', '--return-url', portal.returnUrl] },
+    'billing:cancel': { ...subscribed, line: ['{id}', '--no-at-period-end'] },
     'billing:sync': { ...subscribed, line: ['{id}'] },
     'billing:backfill': { given: ['received'], line: ['--since', '2020-01-01'] },
     'billing:replay': { given: ['received'], line: ['{eventId}'] },

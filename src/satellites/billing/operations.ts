@@ -14,6 +14,7 @@ import {
 } from './resource.ts'
 
 const params = z.object({ id: TenantId })
+const tenant = { id: 'id of the tenant' }
 const rejections = [TenantNotFound, PaymentRejected, DependencyUnavailable]
 
 export const operations = [
@@ -26,6 +27,11 @@ export const operations = [
     params,
     reply: BillingOfTenant,
     errors: [TenantNotFound],
+    command: {
+      name: 'billing:show',
+      summary: "Show a tenant's subscription, plan, dunning state, and unreported usage",
+      arguments: tenant,
+    },
     handle: (billing, { params }) => billing.of(params.id),
   }),
   operation({
@@ -40,6 +46,18 @@ export const operations = [
     reply: CheckoutSession,
     status: 201,
     errors: [...rejections, TenantState, PriceNotMapped],
+    command: {
+      name: 'billing:checkout',
+      summary: 'Begin a checkout at the provider, and print its URL',
+      arguments: tenant,
+      options: {
+        priceId: { flags: '--price <id>' },
+        successUrl: { flags: '--success-url <url>' },
+        cancelUrl: { flags: '--cancel-url <url>' },
+        trialDays: { flags: '--trial-days <count>', summary: 'trial, in days' },
+        allowPromotionCodes: 'accept promotion codes',
+      },
+    },
     handle: (billing, { params, body }) => billing.checkout(params.id, body),
   }),
   operation({
@@ -53,6 +71,12 @@ export const operations = [
     reply: PortalSession,
     status: 201,
     errors: [...rejections, TenantState],
+    command: {
+      name: 'billing:portal',
+      summary: "Print the URL of the provider's pages for invoices and payment methods",
+      arguments: tenant,
+      options: { returnUrl: { flags: '--return-url <url>' } },
+    },
     handle: (billing, { params, body }) => billing.portal(params.id, body),
   }),
   operation({
@@ -66,6 +90,13 @@ export const operations = [
     bodyOptional: true,
     reply: BillingOfTenant,
     errors: [...rejections, SubscriptionNotFound],
+    command: {
+      name: 'billing:cancel',
+      arguments: tenant,
+      options: { atPeriodEnd: { flags: '--no-at-period-end', summary: 'end it immediately' } },
+      question: ({ params: { id }, body: { atPeriodEnd } }) =>
+        `End the subscription of ${id}${atPeriodEnd === false ? ' immediately' : ' with the paid period'}?`,
+    },
     handle: (billing, { params, body }) => billing.cancel(params.id, body),
   }),
 ]

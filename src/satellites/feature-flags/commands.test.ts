@@ -33,6 +33,11 @@ test('sets a flag in parts, explains it, lists it and deletes it', async () => {
     valueFrom: 'userId',
     why: '"user-1" (userId) has bucket 414; 25 % are the buckets below 2500, so it is on',
   })
+  const { data } = await json('tenant:audit:list', 'acme', '--action', 'featureFlags.edit')
+  expect(data).toMatchObject([
+    { target: 'featureFlag:new-checkout', before: { enabled: false, rolloutPercent: 25 }, after: { enabled: true } },
+    { target: 'featureFlag:new-checkout', before: null, after: { enabled: false, rolloutPercent: 25 } },
+  ])
   expect(await set('--rollout', 'none', '--bucket-key', '')).toMatchObject({ rolloutPercent: null, bucketKey: null })
   expect(await json(...explain)).toMatchObject({ reason: 'STATIC', why: 'it is enabled for all contexts' })
   expect(await json('tenant:flags:list', 'acme')).toMatchObject([{ key: 'new-checkout', tenantId: 'acme' }])

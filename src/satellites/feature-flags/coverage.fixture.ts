@@ -29,6 +29,15 @@ export const part: Part = {
         E_TENANT_STATE: { ...deleted, params, body },
       },
     },
+    'featureFlags.edit': {
+      success: { given, params, body: { rolloutPercent: 25 } },
+      wrong: { params, body: { rolloutPercent: 101 } },
+      also: {
+        201: { params, body },
+        E_TENANT_NOT_FOUND: { ...absent, params, body },
+        E_TENANT_STATE: { ...deleted, params, body },
+      },
+    },
     'featureFlags.delete': {
       success: { given, params },
       wrong: { params: { key: 'new/checkout' } },
@@ -56,6 +65,7 @@ export const part: Part = {
   },
   commands: {
     'tenant:flags:list': { given, line: ['{id}'] },
+    'tenant:flags:show': { given, line: ['{id}', 'new-checkout'] },
     'tenant:flags:set': { line: ['{id}', 'new-checkout', '--enabled', '--rollout', '25', '--bucket-key', 'userId'] },
     'tenant:flags:delete': { given, line: ['{id}', 'new-checkout'] },
     'tenant:flags:explain': {

@@ -23,9 +23,15 @@ export const EvaluationRequest = z.strictObject({
 
 export const EvaluationReply = z
   .object({
+    key: z.string(),
     enabled: z.boolean(),
     reason: z.enum(REASONS),
     bucket: z.number().int().nullable().meta({ description: '0 to 9999; null if no percentage decided' }),
     rolloutPercent: z.number().int().nullable(),
+    value: z.string().nullable().meta({ description: 'Value that has the bucket; null without a bucket' }),
+    valueFrom: z
+      .string()
+      .nullable()
+      .meta({ description: 'Source of `value`: `bucketKey`, `tenantId`, or the name of an attribute' }),
   })
   .meta({ id: 'FlagEvaluation' })

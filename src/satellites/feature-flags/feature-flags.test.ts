@@ -272,14 +272,16 @@ describe('an evaluation', () => {
       200,
       { enabled: expect.any(Boolean), reason: 'SPLIT', bucket: expect.any(Number), rolloutPercent: 50 },
     ])
-    expect((await evaluated())[1]).toEqual((await evaluated({ bucketKey: id }))[1])
+    const byTenant = (await evaluated({ bucketKey: id }))[1]
+    expect((await evaluated())[1]).toEqual({ ...byTenant, valueFrom: 'tenantId' })
+    expect(byTenant).toMatchObject({ key: 'new-checkout', value: id, valueFrom: 'bucketKey' })
     expect((await evaluated({ bucketKey: 7 }))[1]).toEqual((await evaluated({ bucketKey: '7' }))[1])
     for (const body of [{ tenantId: other }, { context: {} }, { bucketKey: true }, { attributes: [] }, []]) {
       expect(await evaluated(body)).toMatchObject([400, { code: 'E_INVALID_REQUEST' }])
     }
     await put(id, { enabled: false })
     const disabled = { enabled: false, reason: 'DISABLED', bucket: null, rolloutPercent: null }
-    expect((await evaluated())[1]).toEqual(disabled)
+    expect((await evaluated())[1]).toEqual({ ...disabled, key: 'new-checkout', value: null, valueFrom: null })
   })
 
   test('of __proto__ and constructor reads own members only', async () => {

@@ -51,7 +51,7 @@ export class FlagRecords {
   async get(tenantId: string, key: string): Promise<FeatureFlag> {
     await assertTenantExists(this.#kernel.database, tenantId)
     const row = await this.#row(tenantId, key)
-    if (!row) throw notFound(tenantId)
+    if (!row) throw notFound(tenantId, key)
     return toFlag(row)
   }
 
@@ -63,11 +63,11 @@ export class FlagRecords {
 
   async set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
     const settings = settingsOf(request)
-    return this.#write(tenantId, parsed(FlagKey, key, 'key'), () => settings)
+    return this.#write('featureFlags.set', tenantId, parsed(FlagKey, key, 'key'), () => settings)
   }
 
   async edit(tenantId: string, key: string, edits: Partial<FlagSettings>): Promise<FlagWritten> {
-    return this.#write(tenantId, parsed(FlagKey, key, 'key'), (before) =>
+    return this.#write('featureFlags.edit', tenantId, parsed(FlagKey, key, 'key'), (before) =>
       settingsOf({ enabled: false, ...(before && settingsIn(before)), ...edits }),
     )
   }
@@ -77,7 +77,7 @@ export class FlagRecords {
     await database.transaction(async () => {
       await lockTenant(database, tenantId)
       const before = await this.#row(tenantId, key)
-      if (!before) throw notFound(tenantId)
+      if (!before) throw notFound(tenantId, key)
       await this.#remove(tenantId).where('key', '=', key).execute()
       await this.#say('featureFlags.delete', before, settingsIn(before), null)
     })
@@ -101,6 +101,7 @@ export class FlagRecords {
   }
 
   async #write(
+    action: string,
     tenantId: string,
     key: string,
     next: (before: FlagRow | undefined) => FlagSettings,
@@ -118,7 +119,7 @@ export class FlagRecords {
         updatedAt: now,
       }
       await this.#put(row)
-      await this.#say('featureFlags.set', row, before ? settingsIn(before) : null, settings)
+      await this.#say(action, row, before ? settingsIn(before) : null, settings)
       return { flag: toFlag(row), isCreated: before === undefined }
     })
   }
@@ -166,4 +167,4 @@ export class FlagRecords {
   }
 }
 
-const notFound = (tenantId: string) => FlagNotFound(`Flag of tenant "${tenantId}" not found.`)
+const notFound = (tenantId: string, key: string) => FlagNotFound(`Flag "${key}" of tenant "${tenantId}" not found.`)

@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
-import { commands } from './commands.ts'
 import { FeatureFlags } from './feature-flags.ts'
 import { FeatureFlagChanged } from './model/events.ts'
 import { tables } from './model/tables.ts'
@@ -32,7 +31,6 @@ export const featureFlags = (options: FeatureFlagsOptions = {}) => {
     service: (kernel) => new FeatureFlags(kernel, cacheTtl),
     start: (flags) => flags.start(),
     operations: [...operations, ...ofrepOperations],
-    commands,
     listeners: [
       on(TenantCloned, 'within', (flags, { sourceId, tenantId }) => flags.copy(sourceId, tenantId)),
       on(TenantPurged, 'within', (flags, { tenantId }) => flags.forget(tenantId)),

@@ -3,18 +3,24 @@ import { Reply } from '../../kernel/api/operation.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
+import { attribute, editsOf, rollout, whyOf } from './command-texts.ts'
 import { EvaluationReply, EvaluationRequest } from './evaluation-request.ts'
+import type { FlagWritten } from './flag-records.ts'
 import { FlagNotFound } from './model/errors.ts'
-import { FeatureFlag, FlagBody, FlagKey } from './model/flag.ts'
+import { FeatureFlag, FlagBody, FlagEdits, FlagKey } from './model/flag.ts'
 import { operation, resource } from './part.ts'
 
 const ofTenant = z.object({ id: TenantId })
 const byKey = z.object({ id: TenantId, key: FlagKey })
 const tenant = { id: 'id of the tenant' }
+const ofFlag = { ...tenant, key: 'key of the flag' }
 const flagResource = resource({
   state: FeatureFlag,
   lock: (flags, { id, key }: z.output<typeof byKey>) => flags.lock(id, key),
 })
+
+const written = ({ flag, isCreated }: FlagWritten) =>
+  isCreated ? new Reply(201, flag, { location: `/tenants/${flag.tenantId}/feature-flags/${flag.key}` }) : flag
 
 export const operations = [
   operation({
@@ -47,6 +53,7 @@ export const operations = [
     reply: FeatureFlag,
     resource: flagResource,
     errors: [TenantNotFound, FlagNotFound],
+    command: { name: 'tenant:flags:show', summary: 'Show one flag', arguments: ofFlag },
     handle: (flags, { params }) => flags.get(params.id, params.key),
   }),
   operation({
@@ -63,10 +70,40 @@ export const operations = [
     resource: flagResource,
     alsoStatus: [201],
     errors: [TenantNotFound, TenantState],
-    handle: async (flags, { params: { id, key }, body }) => {
-      const { flag, isCreated } = await flags.set(id, key, body)
-      return isCreated ? new Reply(201, flag, { location: `/tenants/${id}/feature-flags/${key}` }) : flag
+    handle: async (flags, { params: { id, key }, body }) => written(await flags.set(id, key, body)),
+  }),
+  operation({
+    name: 'featureFlags.edit',
+    method: 'PATCH',
+    path: '/tenants/{id}/feature-flags/{key}',
+    summary: 'Create a flag, or change members of it',
+    description: 'Absent members keep their values. A new flag is off unless `enabled` is true.',
+    params: byKey,
+    body: FlagEdits,
+    reply: FeatureFlag,
+    resource: flagResource,
+    alsoStatus: [201],
+    errors: [TenantNotFound, TenantState],
+    command: {
+      name: 'tenant:flags:set',
+      summary: 'Create or change a flag; omitted options keep their values',
+      arguments: ofFlag,
+      options: {
+        enabled: 'on, for all contexts or for the percentage',
+        disabled: { flags: '--disabled', summary: 'off, for all contexts' },
+        rolloutPercent: {
+          flags: '--rollout <percent>',
+          summary: 'percentage of contexts; none: all contexts',
+          parse: rollout,
+        },
+        bucketKey: {
+          flags: '--bucket-key <field>',
+          summary: 'field of the context that decides; empty: the bucketKey of the caller',
+        },
+      },
+      body: editsOf,
     },
+    handle: async (flags, { params: { id, key }, body }) => written(await flags.edit(id, key, body)),
   }),
   operation({
     name: 'featureFlags.delete',
@@ -80,7 +117,7 @@ export const operations = [
     command: {
       name: 'tenant:flags:delete',
       summary: 'Delete a flag; it evaluates to off',
-      arguments: { ...tenant, key: 'key of the flag' },
+      arguments: ofFlag,
       question: ({ params: { id, key } }) => `Delete the flag ${key} of ${id}?`,
       record: (_, { params: { key } }) => ({ key, deleted: true }),
     },
@@ -99,6 +136,21 @@ export const operations = [
     bodyOptional: true,
     reply: EvaluationReply,
     scope: 'runtime',
+    command: {
+      name: 'tenant:flags:explain',
+      summary: 'Evaluate a flag, and show the reason',
+      arguments: ofFlag,
+      options: {
+        bucketKey: { flags: '--bucket-key <value>', summary: 'bucketKey of the caller, such as the id of a user' },
+        attributes: {
+          flags: '--attribute <name=value...>',
+          summary: 'attribute of the context; can be repeated',
+          parse: attribute,
+        },
+      },
+      body: ({ attributes = [], ...body }) => ({ ...body, attributes: Object.fromEntries(attributes) }),
+      record: (evaluation) => ({ ...evaluation, why: whyOf(evaluation) }),
+    },
     handle: (flags, { params: { id, key }, body }) => flags.explain(key, { ...body, tenantId: id }),
   }),
 ]

@@ -1,7 +1,6 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantDeleted } from '../../tenants/tenant/events.ts'
-import { commands } from './commands.ts'
 import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
 import { Impersonations } from './impersonation.ts'
@@ -28,7 +27,6 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
     service: (kernel) => new Impersonations(kernel, durations),
     operations,
     errors: [ImpersonationInvalid, Forbidden],
-    commands,
     listeners: [on(TenantDeleted, 'within', (all, { tenantId }) => all.endAll(tenantId))],
   })
 }

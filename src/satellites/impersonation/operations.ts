@@ -72,6 +72,12 @@ export const operations = [
     params: z.object({ sessionId: z.uuid().meta({ description: 'Identifier of an impersonation' }) }),
     reply: z.void(),
     errors: [NotFound],
+    command: {
+      name: 'tenant:impersonate:end',
+      summary: 'End an impersonation; its next request is rejected',
+      arguments: { sessionId: 'id of the impersonation' },
+      record: (_, { params: { sessionId } }) => ({ sessionId, ended: true }),
+    },
     handle: async (impersonations, { params }) => {
       await impersonations.end(params.sessionId)
     },

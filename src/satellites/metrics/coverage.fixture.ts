@@ -1,5 +1,9 @@
 /** Cases of this satellite for coverage.test.ts. */
 import type { Part } from '../../../test/contract/row.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import type { metrics } from './index.ts'
+
+const COUNTED = 'counted pages'
 
 export const part: Part = {
   operations: {
@@ -13,6 +17,18 @@ export const part: Part = {
       wrong: { query: { from: 'yesterday' } },
     },
   },
-  commands: { 'tenant:metrics:flush': { line: [] } },
+  happenings: {
+    [COUNTED]: async ({ api: { tenancy } }, { id = '' }) => {
+      const { metrics: counts } = tenancy as unknown as Tenancy<[ReturnType<typeof metrics>]>
+      await counts.increment(id, 'pages', 3)
+      await counts.flush()
+      return {}
+    },
+  },
+  commands: {
+    'tenant:metrics:list': { given: [COUNTED], line: ['{id}', '--key', 'pages', '--from', '2026-01-01'] },
+    'metrics:list': { given: [COUNTED], line: ['--tenant', '{id}'] },
+    'tenant:metrics:flush': { line: [] },
+  },
   jobs: { FlushMetrics: { data: {} } },
 }

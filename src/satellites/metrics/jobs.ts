@@ -6,6 +6,8 @@ export const FlushMetrics = jobType({
   name: 'FlushMetrics',
   summary: 'Stores the counts of tenants, and removes rows past their retention',
   data: z.object({}),
+  retries: 20, // at least seven minutes: an outage of the store leaves no dead letter
+  retryDelayMaxSeconds: 60,
   workers: 1,
 })
 

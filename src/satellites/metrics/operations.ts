@@ -17,6 +17,12 @@ const filters = {
   to: Moment.optional().meta({ description: 'Exclusive: days that have started before' }),
 }
 
+/** Options of commands. */
+const period = {
+  from: { flags: '--from <moment>', summary: 'RFC 3339 or a date; from the day that contains it' },
+  to: { flags: '--to <moment>', summary: 'RFC 3339 or a date; days that have started before' },
+}
+
 export const operations = [
   operation({
     name: 'metrics.list',
@@ -31,6 +37,12 @@ export const operations = [
     reply: pageOf(Metric),
     streams: EXPORT_TYPES,
     errors: [TenantNotFound],
+    command: {
+      name: 'tenant:metrics:list',
+      summary: "List a tenant's metrics by day and key, the newest first",
+      arguments: { id: 'id of the tenant' },
+      options: period,
+    },
     handle: async (metrics, { params: { id }, query, headers }) => {
       const format = wantedFormat(headers)
       return format
@@ -47,6 +59,11 @@ export const operations = [
     query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
     reply: pageOf(MetricOfTenant),
     streams: EXPORT_TYPES,
+    command: {
+      name: 'metrics:list',
+      summary: 'List the metrics of all tenants by day and key, the newest first; as of the last flush',
+      options: { tenantId: { flags: '--tenant <id>', summary: 'only this tenant' }, ...period },
+    },
     handle: async (metrics, { query, headers }) => {
       const format = wantedFormat(headers)
       return format ? exported(format, 'metrics', await metrics.exportAll(format, query)) : metrics.listAll(query)

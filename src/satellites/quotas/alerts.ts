@@ -44,7 +44,8 @@ interface Alert<Type extends EventType> {
 
 export class Alerts {
   readonly #kernel: Pick<Kernel, 'database' | 'events' | 'log'>
-  readonly #reported = new LRUCache<string, true>({ max: REMEMBERED })
+  /** With `maxSize`, because `max` reserves 2.7 MiB for all entries. */
+  readonly #reported = new LRUCache<string, true>({ maxSize: REMEMBERED, sizeCalculation: () => 1 })
   readonly #waiting = new Map<string, () => Promise<void>>()
   readonly #outage = new OutageBackoff()
   #reporting: Promise<void> | undefined

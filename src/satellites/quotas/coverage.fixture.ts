@@ -62,5 +62,8 @@ export const part: Part = {
     'tenant:quotas:show': { line: ['{id}'] },
     'tenant:quotas:set': { line: ['{id}', 'exports', '2.5'] },
     'tenant:quotas:reset': { line: ['{id}', 'exports'] },
+    'tenant:quotas:consume': { line: ['{id}', 'exports', '--amount', '2'] },
+    'tenant:quotas:track': { line: ['{id}', 'exports'] },
+    'tenant:quotas:check': { line: ['{id}', 'exports', '--amount', '3'] },
   },
 }

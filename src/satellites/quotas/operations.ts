@@ -32,6 +32,7 @@ export const QuotaSnapshot = z
   .meta({ id: 'QuotaSnapshot' })
 
 const ofTenant = { id: 'id of the tenant' }
+const ofQuota = { ...ofTenant, quota: {} }
 const rowsOf = ({ limits, usage }: z.output<typeof QuotaSnapshot>) =>
   Object.entries(usage).map(([quota, used]) => {
     const limit = limits[quota]
@@ -50,7 +51,8 @@ const one =
     const { decisions, headers } = await quotas.apply(params.id, mode, [{ quota: params.quota, ...body }])
     const [decision] = decisions
     if (!decision) throw new Error('a request needs at least one quota')
-    return new Reply<Decision>(200, decision, headers)
+    const { quota: _, ...reply } = decision
+    return new Reply<Decision>(200, reply, headers)
   }
 
 export const operations = [
@@ -152,6 +154,11 @@ export const operations = [
     scope: 'runtime',
     errors: [TenantNotFound, QuotaExceeded],
     replyHeaders: RATE_LIMIT,
+    command: {
+      name: 'tenant:quotas:consume',
+      summary: "Count an amount below the limit of the tenant's plan",
+      arguments: ofQuota,
+    },
     handle: one('consume'),
   }),
   operation({
@@ -167,6 +174,7 @@ export const operations = [
     scope: 'runtime',
     errors: [TenantNotFound],
     replyHeaders: RATE_LIMIT,
+    command: { name: 'tenant:quotas:track', summary: 'Count an amount without a limit', arguments: ofQuota },
     handle: one('track'),
   }),
   operation({
@@ -180,6 +188,11 @@ export const operations = [
     reply: Decision,
     scope: 'runtime',
     errors: [TenantNotFound],
+    command: {
+      name: 'tenant:quotas:check',
+      arguments: ofQuota,
+      options: { amount: { flags: '--amount <count>', summary: 'default 1' } },
+    },
     handle: (quotas, { params, query }) => quotas.check(params.id, params.quota, query.amount),
   }),
 ]

@@ -59,7 +59,7 @@ export const operations = [
         clientSecret: {
           flags: '--client-secret <secret>',
           summary: 'default: the stored one; an empty one removes it (public client with PKCE)',
-          parse: (text) => text || null,
+          isSecret: true,
         },
         scopes: { flags: '--scope <scope...>', summary: 'scope; default: openid, email and profile' },
         redirectUri: { flags: '--redirect-uri <url>', summary: 'your callback, as registered at the provider' },
@@ -67,6 +67,8 @@ export const operations = [
         enabled: 'enable single sign-on',
         enforced: 'all users of the tenant must use it',
       },
+      body: ({ clientSecret, ...body }) =>
+        clientSecret === undefined ? body : { ...body, clientSecret: clientSecret || null },
     },
     handle: (sso, { params, body }) => sso.update(params.id, body),
   }),

@@ -47,7 +47,11 @@ export const commands = [
     options: [
       { flags: '--forward <url>', summary: 'target, such as http://localhost:3000/hooks', required: true },
       { flags: '--events <names>', summary: 'names, prefix.* or *, separated by commas', default: '*' },
-      { flags: '--secret <secret>', summary: 'signing secret; absent: a new one, which is printed' },
+      {
+        flags: '--secret <secret>',
+        summary: 'signing secret; absent: a new one, which is printed',
+        isSecret: true,
+      },
     ],
     run: async (webhooks, { args, options, terminal, signal }) => {
       const listener = await webhooks.listen({

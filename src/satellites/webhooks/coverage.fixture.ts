@@ -144,6 +144,8 @@ export const part: Part = {
   commands: {
     ...commandsOf('tenant:webhooks', ofTenant, '{id}'),
     ...commandsOf('webhooks', '/webhooks'),
+    'webhooks:events:list': { line: ['--limit', '1'] },
+    'tenant:webhooks:dispatch': { given: [subscribed(ofTenant)], line: ['{id}', 'order.paid', '{"amount":12.5}'] },
     'tenant:webhooks:retry': { given: [subscribed(ofTenant), tested(ofTenant)], line: [] },
     'tenant:webhooks:tail': {
       given: [subscribed(ofTenant), tested(ofTenant)],

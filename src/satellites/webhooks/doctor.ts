@@ -6,6 +6,8 @@ import type { Webhooks } from './webhooks.ts'
 
 /** Attempts to lock the tables. */
 const MAX_ATTEMPTS = 3
+/** Records of streams are sent every minute. As the alert TenantryStreamBehind. */
+const LATE_SECONDS = 900
 
 export const diagnoses: readonly Diagnosis<Webhooks>[] = [
   {
@@ -17,6 +19,11 @@ export const diagnoses: readonly Diagnosis<Webhooks>[] = [
     name: 'webhooks.subscriptions',
     summary: 'Disabled and failing subscriptions, and the encryption of their secrets',
     examine: examineSubscriptions,
+  },
+  {
+    name: 'webhooks.streams',
+    summary: 'Streams, such as the audit log, that subscriptions of the host receive late',
+    examine: examineStreams,
   },
   {
     name: 'webhooks.partitions',
@@ -91,6 +98,20 @@ async function* examineSubscriptions({ inspection }: Webhooks): AsyncIterable<Fi
           message: `${secrets(count)} encrypted with an application key that is not configured. Their deliveries are not sent.`,
           remedy: 'Add the key to TENANTRY_OLD_APP_KEYS. If it is lost, rotate the secrets and inform the receivers.',
         }
+  }
+}
+
+async function* examineStreams({ streams }: Webhooks): AsyncIterable<Finding> {
+  for (const { webhookId, url, stream, since, seconds } of await streams.lags()) {
+    if (seconds < LATE_SECONDS) continue
+    yield {
+      severity: 'warn',
+      code: 'webhooks.stream-behind',
+      message: `Not accepted since ${since.toISOString()}: ${stream} by ${subscription(null, webhookId, url)}.`,
+      remedy:
+        'Check that a process with the role all or worker runs, and that the receiver responds with 2xx: ' +
+        `tenantry webhooks:deliveries:list ${webhookId}`,
+    }
   }
 }
 

@@ -57,7 +57,7 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     schedule,
     work: (webhooks) => webhooks.work(),
     queues: (webhooks, tenantId) => webhooks.queues(tenantId),
-    metrics: ({ series, inspection }) => [
+    metrics: ({ series, inspection, streams }) => [
       ...series.series(),
       ...cachedGauges(
         () => inspection.unattended(),
@@ -66,6 +66,17 @@ export const webhooks = (options: WebhooksOptions = {}) => {
             name: 'multitenancy_webhook_unattended_deliveries',
             help: 'Deliveries that are due for 10 seconds while no worker sends any',
             samples: (value) => [{ value }],
+          },
+        ],
+        { maxShare: MEDIUM_SHARE },
+      ),
+      ...cachedGauges(
+        () => streams.lagSeconds(),
+        [
+          {
+            name: 'multitenancy_webhook_stream_lag_seconds',
+            help: 'Age of the oldest record of a stream that a subscription of the host has not accepted; 0 if none lags',
+            samples: (lags) => [...lags].map(([stream, value]) => ({ labels: { stream }, value })),
           },
         ],
         { maxShare: MEDIUM_SHARE },

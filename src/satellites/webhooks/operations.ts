@@ -25,6 +25,11 @@ export const operations = [
     status: 202,
     errors: [TenantNotFound, TenantState],
     scope: 'runtime',
+    command: {
+      name: 'tenant:webhooks:dispatch',
+      arguments: { id: 'id of the tenant', event: 'name of the event', payload: { summary: 'a JSON object' } },
+      rows: ({ deliveries }) => deliveries.map((delivery) => ({ delivery })),
+    },
     handle: async (webhooks, { params, body }) => ({
       deliveries: await webhooks.dispatch(params.id, body.event, body.payload),
     }),
@@ -37,6 +42,11 @@ export const operations = [
     description: 'The list is not a limit: a host dispatches its own events under any name of the pattern.',
     query: ListQuery,
     reply: pageOf(WebhookEvent),
+    command: {
+      name: 'webhooks:events:list',
+      summary: 'List the events that Tenantry dispatches; with --json with the JSON Schemas of their bodies',
+      rows: ({ data }) => data.map(({ name, summary }) => ({ name, summary })),
+    },
     handle: async (webhooks, { query }) => webhooks.catalogue.page(query),
   }),
 ]

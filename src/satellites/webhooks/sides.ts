@@ -15,7 +15,7 @@ export interface Side {
   readonly names: string
   readonly path: string
   readonly owner: z.ZodRawShape
-  readonly whose: string
+  readonly ofOwner: string
   /** Prefix of the commands, and their arguments. */
   readonly command: string
   readonly args: Readonly<Record<string, string>>
@@ -29,7 +29,7 @@ export const TENANT: Side = {
   names: 'webhook',
   path: '/tenants/{id}/webhooks',
   owner: { id: TenantId },
-  whose: "a tenant's",
+  ofOwner: 'of a tenant',
   command: 'tenant:webhooks',
   args: { id: 'id of the tenant' },
   ownerOf: ({ id }) => String(id),
@@ -41,7 +41,7 @@ export const HOST: Side = {
   names: 'hostWebhook',
   path: '/webhooks',
   owner: {},
-  whose: "the host's",
+  ofOwner: 'of the host',
   command: 'webhooks',
   args: {},
   ownerOf: () => null,

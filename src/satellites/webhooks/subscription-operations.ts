@@ -29,7 +29,7 @@ function enabledOrDisabled({ disabled, ...body }: Readonly<Record<string, any>>)
   return { ...body, enabled: false }
 }
 
-export const subscriptionsOf = ({ names, path, owner, whose, command, args, ownerOf, absent, closed }: Side) => {
+export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ownerOf, absent, closed }: Side) => {
   const ofOne = z.object({ ...owner, webhookId })
   const one = `${path}/{webhookId}`
   const missing = [...absent, WebhookNotFound]
@@ -43,7 +43,7 @@ export const subscriptionsOf = ({ names, path, owner, whose, command, args, owne
       name: `${names}s.list`,
       method: 'GET',
       path,
-      summary: `List ${whose} subscriptions, the newest first`,
+      summary: `List the webhook subscriptions ${ofOwner}, the newest first`,
       params: z.object(owner),
       query: ListQuery,
       reply: pageOf(Subscription),
@@ -62,7 +62,7 @@ export const subscriptionsOf = ({ names, path, owner, whose, command, args, owne
       name: `${names}s.create`,
       method: 'POST',
       path,
-      summary: `Create one of ${whose} subscriptions`,
+      summary: `Create a webhook subscription ${ofOwner}`,
       description:
         'The secret is returned once. The URL must be https with a public address, which is checked again for each connection.',
       params: z.object(owner),
@@ -73,11 +73,11 @@ export const subscriptionsOf = ({ names, path, owner, whose, command, args, owne
       errors: [...absent, ...closed, UrlNotAllowed],
       command: {
         name: `${command}:create`,
-        summary: `Create one of ${whose} subscriptions; prints its secret, this once`,
+        summary: `Create a webhook subscription ${ofOwner}, and print its secret once`,
         arguments: { ...args, url: 'https URL with a public address' },
         options: {
           events: EVENTS,
-          secret: 'signing secret; default: a generated one',
+          secret: { summary: 'signing secret; default: a generated one', isSecret: true },
           description: { flags: '--description <text>' },
           enabled: { flags: '--no-enabled', summary: 'create it disabled' },
         },
@@ -91,19 +91,19 @@ export const subscriptionsOf = ({ names, path, owner, whose, command, args, owne
       name: `${names}s.get`,
       method: 'GET',
       path: one,
-      summary: `Read one of ${whose} subscriptions`,
+      summary: `Read a webhook subscription ${ofOwner}`,
       params: ofOne,
       reply: Subscription,
       resource: subscription,
       errors: missing,
-      command: { name: `${command}:show`, summary: `Show one of ${whose} subscriptions`, arguments: ofOneArgs },
+      command: { name: `${command}:show`, summary: `Show a webhook subscription ${ofOwner}`, arguments: ofOneArgs },
       handle: (webhooks, { params }) => webhooks.get(ownerOf(params), params.webhookId),
     }),
     operation({
       name: `${names}s.update`,
       method: 'PUT',
       path: one,
-      summary: `Change one of ${whose} subscriptions`,
+      summary: `Change a webhook subscription ${ofOwner}`,
       description:
         'Absent members stay. A disabled subscription sends nothing: waiting deliveries fail, and can be replayed later.',
       params: ofOne,
@@ -129,7 +129,7 @@ export const subscriptionsOf = ({ names, path, owner, whose, command, args, owne
       name: `${names}s.delete`,
       method: 'DELETE',
       path: one,
-      summary: `Delete one of ${whose} subscriptions`,
+      summary: `Delete a webhook subscription ${ofOwner}`,
       params: ofOne,
       reply: z.void(),
       resource: subscription,
@@ -158,7 +158,7 @@ export const subscriptionsOf = ({ names, path, owner, whose, command, args, owne
       errors: [...missing, ...closed],
       command: {
         name: `${command}:rotate-secret`,
-        summary: 'Replace the secret of a subscription; prints the new one, this once',
+        summary: 'Replace the secret of a subscription, and print the new one once',
         arguments: ofOneArgs,
         options: {
           graceSeconds: {

@@ -51,7 +51,8 @@ export class CircuitTable {
   readonly #labels: TenantLabels
   readonly #servers = new Map<string, KeyedCircuit>()
   readonly #named = new Map<string, TenantsCircuit>()
-  readonly #others = new LRUCache<string, TenantsCircuit>({ max: KEPT_CIRCUITS })
+  /** With `maxSize`, because `max` reserves 2.7 MiB for all entries. */
+  readonly #others = new LRUCache<string, TenantsCircuit>({ maxSize: KEPT_CIRCUITS, sizeCalculation: () => 1 })
   readonly #otherCounts: CallCounts = { successes: 0, failures: 0 }
   readonly #otherServers = new Set<KeyedCircuit>()
 

@@ -189,8 +189,9 @@ function shown(report: MigrationReport, terminal: Terminal): void {
   const [first] = failures
   if (!first) return
   const stop = isStopped ? `; the run stopped at this number and skipped ${skipped}` : ''
+  const next = `Fix the cause and run it again${isStopped ? ', or give --stop-after' : ''}.`
   throw MigrationsIncomplete(
-    `${failed} of ${total} failed${stop}; the first is ${nameOf(first)}: ${first.error?.message}`,
+    `${failed} of ${total} failed${stop}; the first is ${nameOf(first)}: ${first.error?.message.replace(/\.$/, '')}. ${next}`,
   )
 }
 

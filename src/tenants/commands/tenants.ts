@@ -1,14 +1,13 @@
 import { CompiledQuery } from 'kysely'
 import type { CommandInput } from '../../kernel/api/commands.ts'
 import { type ItemFailure, itemFailure } from '../../kernel/api/item-failure.ts'
-import { seconds } from '../../kernel/api/option-values.ts'
 import { commandsOf } from '../../kernel/api/projection.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import type { TenantHandle } from '../handles/handle.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
 import { deadLetterOperations } from '../operations/dead-letters.ts'
-import { listTenants, operations } from '../operations/tenants.ts'
+import { operations } from '../operations/tenants.ts'
 import { command } from '../part.ts'
 import { sqlStatements } from '../sql-import/splitter.ts'
 import { textOfFile } from '../tenant/text-file.ts'
@@ -32,24 +31,9 @@ export const commands = [
     'tenant:restore',
     'tenant:plan:set',
     'plan:list',
+    'tenant:queue:stats',
+    'tenant:maintenance',
   ),
-  command({
-    name: 'tenant:maintenance',
-    summary: 'Put a tenant into maintenance, or end it with --off',
-    arguments: [id],
-    filter: listTenants,
-    options: [
-      { flags: '--off', summary: 'end maintenance' },
-      { flags: '--message <text>', summary: 'message to users' },
-      { flags: '--retry-after <seconds>', summary: 'time to retry', parse: seconds },
-    ],
-    run: async (tenants, { args: { id = '' }, options, terminal }) => {
-      const { off, message, retryAfter: retryAfterSeconds } = options
-      terminal.record(
-        await (off ? tenants.exitMaintenance(id) : tenants.enterMaintenance(id, { message, retryAfterSeconds })),
-      )
-    },
-  }),
   command({
     name: 'tenant:purge',
     summary: 'Remove deleted tenants past their purgeAt permanently, or one of them',
@@ -87,14 +71,6 @@ export const commands = [
   }),
   importCommand,
   promptCommand,
-  command({
-    name: 'tenant:queue:stats',
-    summary: 'Count jobs by queue and state, of one tenant or all',
-    arguments: [{ name: 'id', summary: 'only this tenant' }],
-    run: async (tenants, { args, terminal }) => {
-      terminal.table((await tenants.queues(args.id)).map((counts) => ({ ...counts })))
-    },
-  }),
   ...commandsOf(deadLetterOperations),
   command({
     name: 'backoffice:restored',

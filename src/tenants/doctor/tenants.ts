@@ -90,7 +90,7 @@ async function* examineSearch({ registry }: Tenants): AsyncIterable<Finding> {
     code: 'search.unindexed',
     message: 'a search for tenants reads all of them: its index does not exist',
     remedy: fixable
-      ? 'Create it with tenantry doctor --fix. Changes of tenants wait meanwhile.'
+      ? 'Create it with tenantry doctor --fix.'
       : 'Let a superuser run in the backoffice database: create extension pg_trgm. Then run: tenantry doctor --fix',
     fixable,
   }

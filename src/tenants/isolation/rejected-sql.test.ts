@@ -1,6 +1,7 @@
 /** The same SQLSTATE, raised by SQL and by the end of the session. */
 import pg from 'pg'
 import { expect, inject, test } from 'vitest'
+import { toImportError } from '../sql-import/errors.ts'
 import { SqlRejected } from '../tenant/errors.ts'
 import { asRejected } from './rejected-sql.ts'
 
@@ -18,3 +19,16 @@ test('SQL that raises 57P01 is rejected, and a session that ends with it is lost
   expect(lost).toMatchObject({ code: '57P01', severity: 'FATAL' })
   expect(asRejected(lost)).toBe(lost)
 })
+
+test.each(['25006', '53100', '53200'])(
+  'SQL that a server rejects with %s, because it cannot store data, is not rejected',
+  async (state) => {
+    const client = new pg.Client(inject('postgresUrl'))
+    await client.connect()
+    const failure = await client.query(`do $$ begin raise sqlstate '${state}'; end $$`).catch((error: unknown) => error)
+    await client.end()
+    expect(failure).toMatchObject({ code: state, severity: 'ERROR' })
+    expect(asRejected(failure)).toBe(failure)
+    expect(toImportError('line 3', failure)).toMatchObject({ code: 'E_DEPENDENCY_UNAVAILABLE', status: 503 })
+  },
+)

@@ -1,13 +1,13 @@
 /** Converts an error of a caller's SQL to `E_SQL_REJECTED`, with the message of the database. */
 
 import { TenancyError } from '../../kernel/base/errors.ts'
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { isWriteOutage } from '../../kernel/database/write-failures.ts'
 import { SqlRejected } from '../tenant/errors.ts'
 
 /**
  * Connection, login, database, serialization and deadlock, resources, operator, system, internal: the SQL may be valid,
  * unless the severity is ERROR. Then the session lives and the server has rejected this SQL: it raised the state
- * itself, exceeded its time limit, or met a deadlock.
+ * itself, exceeded its time limit, or met a deadlock. A server that cannot store data rejects no SQL.
  */
 const NOT_OF_THE_SQL = /^(08|28|3D|40|53|57|58|XX)/
 const SQLSTATE = /^[0-9A-Z]{5}$/
@@ -41,7 +41,7 @@ export function asRejected(error: unknown, where?: string): unknown {
 }
 
 function isOfTheSql(error: unknown): error is DatabaseError {
-  if (!(error instanceof Error) || error instanceof TenancyError || isDatabaseUnavailable(error)) return false
+  if (!(error instanceof Error) || error instanceof TenancyError || isWriteOutage(error)) return false
   const { code, syscall, severity } = error as { code?: unknown; syscall?: unknown; severity?: unknown }
   if (typeof code !== 'string' || !SQLSTATE.test(code) || syscall !== undefined) return false
   return severity === 'ERROR' || !NOT_OF_THE_SQL.test(code)

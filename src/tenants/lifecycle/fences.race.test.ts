@@ -1,5 +1,6 @@
 /** A fence met during the suspension of its tenant: a request must not open storage that is about to be closed. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { Deadline } from '../../kernel/base/deadline.ts'
 import type { Database } from '../../kernel/database/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { toLocation } from '../registry/registry.ts'
@@ -32,6 +33,22 @@ test('a request that meets a fence before the commit of the suspension does not 
   expect(await tenants.storage.driver(location.isolation).isFenced(location)).toBe(true)
   await tenants.activate('acme')
   expect((await acme.pool.query('select * from notes')).rows).toEqual([])
+})
+
+test('an opening that several requests share continues after the deadline of the first one', async () => {
+  const { tenants, kernel } = environment.tenancy
+  const deadline = new Deadline(60_000, () => new Error('too late'))
+  const requests: Promise<boolean>[] = []
+  await kernel.database.transaction(async () => {
+    await kernel.database.sql(`select from multitenancy.tenants where id = 'acme' for update`)
+    const open = () => kernel.database.outside(() => tenants.fences.repair('acme'))
+    const first = deadline.run(open)
+    await untilSomebodyWaits((await environment.open()).kernel.database)
+    requests.push(open())
+    deadline.extend(-60_000)
+    await expect(first).rejects.toThrow('too late')
+  })
+  expect(await Promise.all(requests)).toEqual([true])
 })
 
 /**

@@ -9,6 +9,7 @@
  *   lifts it (`repair`), with the same row lock.
  */
 
+import { withoutDeadline } from '../../kernel/base/deadline.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -83,7 +84,7 @@ export class Fences {
     if (this.#kernel.database.inTransaction) return false
     const opening =
       this.#opening.get(id) ??
-      this.#open(id)
+      withoutDeadline(() => this.#open(id)) // other callers wait for it, each within its own deadline
         .catch((error) => {
           if (sqlState(error) === LOCK_NOT_AVAILABLE) return false // a transition holds the row and decides
           throw error

@@ -18,7 +18,7 @@ import { versionOnArrival } from '../migrations/target-version.ts'
 import { type Registry, toLocation } from '../registry/registry.ts'
 import { TenantNotFound, TenantState } from '../tenant/errors.ts'
 import { TenantMigrated, TenantPurged } from '../tenant/events.ts'
-import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
+import { CONTINUED_AFTER_SECONDS, type Failure, failureOf, mayPass } from '../tenant/failure.ts'
 import { InstallTenant, UninstallTenant } from '../tenant/job-types.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import type { Fences } from './fences.ts'
@@ -28,8 +28,6 @@ import type { Transitions } from './transitions.ts'
 /** Time that a provisioning tenant can be without a job before it is lost; longer than any send takes. */
 const LOST_AFTER_MS = 60_000
 const READ_AT_ONCE = 1_000
-/** Delay of an installation after its server could not store data. */
-const CONTINUED_AFTER_SECONDS = 15
 const NOT_MADE: Failure = {
   code: 'E_INSTALLATION_FAILED',
   message: 'The storage could not be created. See the log for the cause.',

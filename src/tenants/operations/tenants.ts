@@ -1,10 +1,9 @@
 import { z } from 'zod'
 import { JobFailure, Reply, type Waiting } from '../../kernel/api/operation.ts'
 import { seconds } from '../../kernel/api/option-values.ts'
-import { Page, pageOf } from '../../kernel/api/page.ts'
 import type { Transition } from '../lifecycle/transitions.ts'
 import { MigrationFailed } from '../migrations/errors.ts'
-import { operation, resource } from '../part.ts'
+import { operation } from '../part.ts'
 import { PlansDescription } from '../registry/plans.ts'
 import {
   DomainTaken,
@@ -16,19 +15,11 @@ import {
   TenantNotReady,
   TenantState,
 } from '../tenant/errors.ts'
-import { STATUSES } from '../tenant/lifecycle.ts'
 import { MaintenanceRequest, NewTenant, Tenant, TenantChange, TenantId } from '../tenant/tenant.ts'
 import type { Tenants } from '../tenants.ts'
 import { deadLetterOperations } from './dead-letters.ts'
+import { byId, getTenant, listTenants, tenant, tenantResource } from './tenant-reads.ts'
 import { transferOperations } from './transfers.ts'
-
-const byId = z.object({ id: TenantId })
-const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
-
-const tenantResource = resource({
-  state: Tenant,
-  lock: (tenants, { id }: z.output<typeof byId>) => tenants.lock(id),
-})
 
 const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => {
   const tenant = await tenants.waitUntilInstalled(id, signal)
@@ -38,53 +29,6 @@ const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) =>
 /** 202 while the tenant is being installed, otherwise 200. */
 const tenantOf = ({ tenant }: Transition) =>
   tenant.status === 'provisioning' ? new Reply(202, tenant, { location: `/tenants/${tenant.id}` }) : tenant
-
-const tenant = { id: 'id of the tenant' }
-
-const getTenant = operation({
-  name: 'tenants.get',
-  method: 'GET',
-  path: '/tenants/{id}',
-  summary: 'Read one tenant, also a deleted one',
-  params: byId,
-  reply: Tenant,
-  resource: tenantResource,
-  errors: [TenantNotFound],
-  command: { name: 'tenant:show', summary: 'Show one tenant', arguments: tenant },
-  handle: (tenants, { params }) => tenants.get(params.id),
-})
-
-export const listTenants = operation({
-  name: 'tenants.list',
-  method: 'GET',
-  path: '/tenants',
-  summary: 'List tenants, the newest first',
-  query: z.strictObject({
-    status: z.enum(STATUSES).optional(),
-    q: z
-      .string()
-      .min(1)
-      .max(200)
-      .optional()
-      .meta({ description: 'Part of an id, name or domain; with fewer than three characters, its beginning' }),
-    includeDeleted: flag.optional().meta({ description: 'Include deleted ones; implied by `status=deleted`' }),
-    ...Page.shape,
-  }),
-  reply: pageOf(Tenant),
-  command: {
-    name: 'tenant:list',
-    options: {
-      status: 'only those in this status',
-      q: { flags: '--q <text>' },
-      includeDeleted: 'include deleted ones',
-    },
-    rows: ({ data }) =>
-      data.map(({ id, name, status, isolation, placement, createdAt }) => {
-        return { id, name, status, isolation, placement, createdAt }
-      }),
-  },
-  handle: (tenants, { query }) => tenants.list(query),
-})
 
 const installation: Waiting<Tenant> = {
   option: { flags: '--wait <seconds>', summary: 'wait for the installation', parse: seconds, default: 30 },
@@ -100,6 +44,7 @@ const installation: Waiting<Tenant> = {
 const QueueCounts = z
   .object({
     queue: z.string(),
+    tenantId: z.string().nullable().meta({ description: 'Null for jobs of no tenant' }),
     waiting: z.number().int(),
     active: z.number().int(),
     completed: z.number().int(),
@@ -107,6 +52,18 @@ const QueueCounts = z
     delayed: z.number().int(),
   })
   .meta({ id: 'QueueCounts' })
+
+const exitMaintenance = operation({
+  name: 'tenants.exitMaintenance',
+  method: 'DELETE',
+  path: '/tenants/{id}/maintenance',
+  summary: 'End the maintenance of a tenant',
+  params: byId,
+  reply: Tenant,
+  resource: tenantResource,
+  errors: [TenantNotFound, TenantState],
+  handle: (tenants, { params }) => tenants.exitMaintenance(params.id),
+})
 
 export const operations = [
   listTenants,
@@ -239,19 +196,20 @@ export const operations = [
     reply: Tenant,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
+    command: {
+      name: 'tenant:maintenance',
+      summary: 'Put a tenant into maintenance, or end it with --off',
+      arguments: tenant,
+      options: {
+        message: { flags: '--message <text>', summary: 'message to users' },
+        retryAfterSeconds: { flags: '--retry-after <seconds>', summary: 'time to retry' },
+      },
+      instead: { option: { flags: '--off', summary: 'end maintenance' }, operation: exitMaintenance },
+      filter: listTenants,
+    },
     handle: (tenants, { params, body }) => tenants.enterMaintenance(params.id, body),
   }),
-  operation({
-    name: 'tenants.exitMaintenance',
-    method: 'DELETE',
-    path: '/tenants/{id}/maintenance',
-    summary: 'End the maintenance of a tenant',
-    params: byId,
-    reply: Tenant,
-    resource: tenantResource,
-    errors: [TenantNotFound, TenantState],
-    handle: (tenants, { params }) => tenants.exitMaintenance(params.id),
-  }),
+  exitMaintenance,
   operation({
     name: 'tenants.setPlan',
     method: 'PUT',
@@ -277,6 +235,21 @@ export const operations = [
     reply: z.object({ data: z.array(QueueCounts) }),
     errors: [TenantNotFound],
     handle: async (tenants, { params }) => ({ data: await tenants.queues(params.id) }),
+  }),
+  operation({
+    name: 'queues.list',
+    method: 'GET',
+    path: '/queues',
+    summary: 'Count the jobs of one tenant, or of all, by queue and state',
+    query: z.strictObject({ tenantId: TenantId.optional() }),
+    reply: z.object({ data: z.array(QueueCounts) }),
+    errors: [TenantNotFound],
+    command: {
+      name: 'tenant:queue:stats',
+      summary: 'Count jobs by queue and state, of one tenant or all',
+      arguments: { tenantId: { name: 'id', summary: 'only this tenant' } },
+    },
+    handle: async (tenants, { query }) => ({ data: await tenants.queues(query.tenantId) }),
   }),
   operation({
     name: 'plans.list',

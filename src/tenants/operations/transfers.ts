@@ -20,10 +20,11 @@ import {
   TransferNotFound,
 } from '../transfers/requests/errors.ts'
 import { BackupRequest, CloneRequest, MoveRequest, RestoreRequest } from '../transfers/requests/request-schemas.ts'
+import { byId, getTenant, listTenants, tenant } from './tenant-reads.ts'
+import { byTransfer, getTransfer, listTransfers, transferId } from './transfer-reads.ts'
+import { ofLocation, ofNewTenant, untilEnded } from './transfer-wait.ts'
 
-const byId = z.object({ id: TenantId })
 const byBackup = z.object({ id: TenantId, backupId: z.uuid() })
-const byTransfer = z.object({ id: TenantId, transferId: z.uuid() })
 
 const transferAt = ({ tenantId, id }: Transfer) => ({ location: `/tenants/${tenantId}/transfers/${id}` })
 
@@ -34,7 +35,11 @@ const failureOf = ({ state, failure }: Transfer): JobFailure | undefined =>
 
 const startedTransferId = (location: string): string => location.slice(location.lastIndexOf('/') + 1)
 
-const tenant = { id: 'id of the tenant' }
+const backupId = { name: 'backup', summary: 'id of the backup' }
+const target = {
+  isolation: { flags: '--isolation <driver>', summary: 'target driver' },
+  placement: { flags: '--placement <name>', summary: 'target PostgreSQL server' },
+}
 
 const getBackup = operation({
   name: 'backups.get',
@@ -44,6 +49,7 @@ const getBackup = operation({
   params: byBackup,
   reply: Backup,
   errors: [BackupNotFound],
+  command: { name: 'tenant:backup:show', summary: 'Show one backup', arguments: { ...tenant, backupId } },
   handle: ({ transfers }, { params }) => transfers.backups.get(params.id, params.backupId),
 })
 
@@ -60,6 +66,15 @@ export const transferOperations = [
     reply: Backup,
     status: 202,
     errors: [TenantNotFound, TenantState, TransferInProgress, BackupsNotConfigured, NotSupported],
+    command: {
+      name: 'tenant:backup',
+      arguments: tenant,
+      options: { note: { flags: '--note <text>', summary: 'note, stored with the backup' } },
+      filter: listTenants,
+      wait: untilEnded(ofLocation, ({ tenantId, id }, call) =>
+        call(getBackup, { params: { id: tenantId, backupId: id } }),
+      ),
+    },
     handle: async ({ transfers }, { params, body }) => {
       const backup = await transfers.backups.create(params.id, body)
       return new Reply(202, backup, { location: `/tenants/${params.id}/backups/${backup.id}` })
@@ -100,7 +115,7 @@ export const transferOperations = [
     errors: [TenantNotFound, BackupNotFound, TransferInProgress],
     command: {
       name: 'tenant:backup:delete',
-      arguments: { ...tenant, backupId: { name: 'backup', summary: 'id of the backup' } },
+      arguments: { ...tenant, backupId },
       question: async ({ params }, call) => {
         const { tenantId, createdAt }: Backup = await call(getBackup, { params })
         return `Delete the backup of ${tenantId} from ${createdAt}?`
@@ -131,6 +146,16 @@ export const transferOperations = [
       BackupsNotConfigured,
       NotSupported,
     ],
+    command: {
+      name: 'tenant:backup:restore',
+      arguments: { ...tenant, backupId },
+      options: { rehearse: 'restore into temporary storage, compare, and drop it', ...target },
+      question: async ({ params: { id = '' }, body: { backupId, rehearse } }, call) => {
+        const { createdAt }: Backup = await call(getBackup, { params: { id, backupId } })
+        return rehearse ? undefined : `Replace the data of ${id} by its data from ${createdAt}?`
+      },
+      wait: untilEnded(ofLocation),
+    },
     handle: async ({ transfers }, { params, body }) => {
       const { backup, transfer } = await transfers.backups.restore(params.id, body)
       return new Reply(202, backup, transferAt(transfer))
@@ -154,6 +179,17 @@ export const transferOperations = [
     reply: Tenant,
     status: 202,
     errors: [TenantNotFound, TenantState, TenantExists, NotSupported],
+    command: {
+      name: 'tenant:clone',
+      summary: 'Clone a tenant into a new one',
+      arguments: { ...tenant, name: 'name of the new tenant' },
+      options: {
+        id: 'id of the new tenant; default: a UUIDv7',
+        metadata: 'a JSON object; default: that of the source',
+        data: { flags: '--no-data', summary: 'without its rows' },
+      },
+      wait: untilEnded(ofNewTenant, ({ tenantId }, call) => call(getTenant, { params: { id: tenantId } })),
+    },
     handle: async ({ transfers }, { params, body }) => {
       const { tenant } = await transfers.clone(params.id, body)
       return new Reply(202, tenant, { location: `/tenants/${tenant.id}` })
@@ -179,6 +215,19 @@ export const transferOperations = [
     reply: Tenant,
     status: 202,
     errors: [TenantNotFound, TenantState, TransferInProgress, NotSupported],
+    command: {
+      name: 'tenant:move',
+      summary: 'Move a tenant to another driver or server, or back. It is in maintenance during the move',
+      arguments: tenant,
+      options: { ...target, undo: 'back to its former storage; later changes are lost' },
+      question: async ({ params: { id = '' }, body: { undo, isolation, placement } }, call) => {
+        if (undo) return `Move ${id} back to its former storage, without later changes?`
+        const from: Tenant = await call(getTenant, { params: { id } })
+        const [driver, server] = [isolation ?? from.isolation, placement ?? from.placement]
+        return `Move ${id} from ${from.isolation} on ${from.placement} to ${driver} on ${server}? It is in maintenance during the move.`
+      },
+      wait: untilEnded(ofLocation),
+    },
     handle: async ({ transfers }, { params, body }) => {
       const { tenant, transfer } = await transfers.move(params.id, body)
       return new Reply(202, tenant, transferAt(transfer))
@@ -189,37 +238,8 @@ export const transferOperations = [
     },
     jobErrors: [TransferFailed, TransferCancelled],
   }),
-  operation({
-    name: 'transfers.list',
-    method: 'GET',
-    path: '/tenants/{id}/transfers',
-    summary: 'List copies of a tenant or into it, the newest first',
-    params: byId,
-    query: z.strictObject(Page.shape),
-    reply: pageOf(Transfer),
-    errors: [TenantNotFound],
-    command: {
-      name: 'tenant:transfer:list',
-      summary: 'List backups, restores, clones and moves of a tenant, the newest first',
-      arguments: tenant,
-      rows: ({ data }) =>
-        data.map(({ id, kind, state, phase, progress, isolation, placement, createdAt, failure }) => {
-          const [{ rows }, reason] = [progress, failure?.message ?? null]
-          return { id, kind, state, phase, rows, isolation, placement, createdAt, failure: reason }
-        }),
-    },
-    handle: ({ transfers }, { params, query }) => transfers.list(params.id, query),
-  }),
-  operation({
-    name: 'transfers.get',
-    method: 'GET',
-    path: '/tenants/{id}/transfers/{transferId}',
-    summary: 'Read one backup, restore, rehearsal, clone or move, with its progress',
-    params: byTransfer,
-    reply: Transfer,
-    errors: [TransferNotFound],
-    handle: ({ transfers }, { params }) => transfers.get(params.id, params.transferId),
-  }),
+  listTransfers,
+  getTransfer,
   operation({
     name: 'transfers.cancel',
     method: 'POST',
@@ -236,7 +256,7 @@ export const transferOperations = [
       summary: 'Cancel a backup, restore, clone or move that has not ended; the former state remains',
       arguments: {
         ...tenant,
-        transferId: { name: 'transfer', summary: 'id of the transfer; for a backup, the id of the backup' },
+        transferId,
       },
     },
     handle: ({ transfers }, { params }) => transfers.cancel(params.id, params.transferId),

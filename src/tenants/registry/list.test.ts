@@ -98,6 +98,26 @@ describe('a search', () => {
     expect(await idsOf({ q: 'nothing' })).toEqual([])
   })
 
+  test('finds a long word only as a whole', async () => {
+    await create('customer-777')
+    await create('cus-tom-er-777')
+    await create('one', { name: 'Kundenzahlenübersicht' })
+    expect(await idsOf({ q: 'customer-777' })).toEqual(['customer-777'])
+    expect(await idsOf({ q: 'kundenZAHLENÜBERS' })).toEqual(['one'])
+    expect(await idsOf({ q: 'kundenübersicht' })).toEqual([])
+  })
+
+  test('finds signs, at the beginning of a value by fewer than three of them', async () => {
+    await create('one', { name: '*star, off ... now' })
+    await create('two', { name: 'a %%% b' })
+    expect(await idsOf({ q: '*' })).toEqual(['one'])
+    expect(await idsOf({ q: '*S' })).toEqual(['one'])
+    expect(await idsOf({ q: 'f ...' })).toEqual(['one'])
+    expect(await idsOf({ q: '%%%' })).toEqual(['two'])
+    expect(await idsOf({ q: '%' })).toEqual([])
+    expect(await idsOf({ q: '___' })).toEqual([])
+  })
+
   test('finds the beginning of an id, a name or a domain by fewer than three characters', async () => {
     await create('by-id')
     await create('one', { name: 'The Name' })

@@ -11,7 +11,7 @@ import { tenantsMatching } from './search.ts'
 
 const logger = createLogger({ level: 'silent' })
 
-describe('the index of searches', () => {
+describe('the indexes of searches', () => {
   const TENANTS = 5_000
   let opened: TestTenancy<[]>
   let database: Database
@@ -36,18 +36,36 @@ describe('the index of searches', () => {
   }
 
   test.each([
-    ['a whole id', 'customer-4321'],
-    ['the end of an id', '-4321'],
-    ['part of a name', 'e c20ad4d'],
-    ['part of a domain', '7f39f'],
-    ['three characters', 'zqx'],
-    ['a beginning of two characters', 'zq'],
-    ['a beginning of one character', 'z'],
-  ])('serves a search for %s', async (_, q) => {
-    expect(await planOf(q)).toContain('"Index Name":"tenants_search"')
+    ['a whole id', 'customer-4321', 'tenants_search'],
+    ['the end of an id', '-4321', 'tenants_search'],
+    ['part of a name', 'e c20ad4d', 'tenants_search'],
+    ['part of a domain', '7f39f', 'tenants_search'],
+    ['three characters', 'zqx', 'tenants_search'],
+    ['a beginning of two characters', 'zq', 'tenants_starts'],
+    ['a beginning of one character', 'z', 'tenants_starts'],
+  ])('serves a search for %s', async (_, q, index) => {
+    const plan = await planOf(q)
+    expect(plan).toContain(`"Index Name":"${index}"`)
+    expect(plan).not.toContain('Seq Scan')
   })
 
-  test('is not read for a term of all tenants: the page index has them in order', async () => {
+  test('of beginnings have no tenant whose values only contain the term', async () => {
+    const query = keysetQuery(tenantsMatching(database, { q: '9' }), NEWEST_FIRST, undefined, 51)
+    await database.sql(`update multitenancy.tenants set domains = '{}', name = replace(name, 'Name 9', 'Name-9')`)
+    await database.sql('vacuum analyze multitenancy.tenants')
+    const { sql, parameters } = query.compile()
+    const { rows } = await database.sql(`explain (analyze, format json) ${sql}`, parameters)
+    const plan = JSON.stringify(rows[0])
+    expect(plan).toContain('"Index Name":"tenants_starts"')
+    expect(plan).not.toMatch(/"Rows Removed by (Filter|Index Recheck)":[1-9]/)
+  })
+
+  test('reads every third trigram of a long word', async () => {
+    const plan = await planOf('customer-77777')
+    expect(plan).toContain(`~~ '%cus%tom%er-777%77%'::text)"`)
+  })
+
+  test('are not read for a term of all tenants: the page index has them in order', async () => {
     const plan = await planOf('customer')
     expect(plan).toContain('"Index Name":"tenants_page"')
     expect(plan).not.toContain('tenants_search')

@@ -1,5 +1,6 @@
 /** Errors of an import, with the line in the file and a note about the rollback. */
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
+import { writeFailure } from '../../kernel/database/write-failures.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
 
 /** The offset of the character in the server's error, whose position counts from 1. */
@@ -17,6 +18,9 @@ export function toImportError(where: string, error: unknown): unknown {
   if (DependencyUnavailable.matches(error))
     return withMessage(error, `${where}: the connection to the database of the tenant was lost`)
   if (error instanceof TenancyError) return withMessage(error, `${where}: ${error.message}`)
+  const reason = writeFailure(error)
+  if (reason !== undefined)
+    return DependencyUnavailable(`${where}: the database of the tenant cannot store data: ${reason}`, { cause: error })
   const rejected = asRejected(error, where)
   if (rejected !== error) return rejected
   return new Error(`${where}: ${error instanceof Error ? error.message : error}`, { cause: error })

@@ -20,3 +20,4 @@ export const InstallationFailed = defineError('E_INSTALLATION_FAILED', 500, 'Ten
 export const SqlRejected = defineError('E_SQL_REJECTED', 422, 'The database rejected the SQL')
 
 export const tenantNotFound = (id: string) => TenantNotFound(`Tenant "${id}" not found.`)
+export const RunInProgress = defineError('E_RUN_IN_PROGRESS', 409, 'Another process works on the run')

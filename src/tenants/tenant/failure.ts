@@ -10,6 +10,9 @@ export interface Failure {
   readonly message: string
 }
 
+/** Time until work continues on a server that could not store data. */
+export const CONTINUED_AFTER_SECONDS = 15
+
 /**
  * Whether a retry can succeed. Client errors and faulty migrations of the host are permanent; an unavailable server is
  * not.

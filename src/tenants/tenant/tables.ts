@@ -77,6 +77,17 @@ export interface TenantTables {
   tenantLogins: { placement: string; locator: string; password: string }
 }
 
+/** Creates the indexes of searches, if the extension exists. Outside of a transaction: it reads all tenants, and they may change meanwhile. */
+export const SEARCH_INDEXES: readonly string[] = [
+  `select unnest(array[
+     format('drop index concurrently if exists multitenancy.tenants_%s', name),
+     format('create index concurrently tenants_%1$s on multitenancy.tenants
+       using gin (multitenancy.search_%2$s(id, name, domains) %3$s.gin_trgm_ops)
+       with (gin_pending_list_limit = 256) where purged_at is null', name, function, extnamespace::regnamespace)]) as statement
+   from pg_extension, (values ('search', 'text'), ('starts', 'starts')) index (name, function) where extname = 'pg_trgm'`,
+  'analyze multitenancy.tenants',
+]
+
 export const tables: readonly Migration[] = [
   {
     name: '0001_tenants',
@@ -235,28 +246,33 @@ export const tables: readonly Migration[] = [
     name: '0002_search',
     up: `
       -- Each value follows a line break, so that a pattern can match the beginning of one.
-      create function search_text(id text, name text, domains text[]) returns text
-        language sql immutable parallel safe
-        as $$ select lower(E'\\n' || id || E'\\n' || name || E'\\n' || array_to_string(domains, E'\\n')) $$;
-      alter table tenants add column search text not null generated always as (search_text(id, name, domains)) stored;
-      -- The planner compares a term with as many values, to choose between the index and the order of the page.
-      alter table tenants alter column search set statistics 1000;
-
-      create function index_search() returns void language plpgsql as $$
+      create function search_text(id text, name text, domains text[]) returns text language plpgsql immutable parallel safe as $$
       begin
-        lock table multitenancy.tenants in share row exclusive mode;
-        create extension if not exists pg_trgm with schema multitenancy;
-        execute format(
-          'create index if not exists tenants_search on multitenancy.tenants using gin (search %s.gin_trgm_ops)
-             with (gin_pending_list_limit = 256) where purged_at is null',
-          (select extnamespace::regnamespace from pg_extension where extname = 'pg_trgm'));
+        return lower(E'\\n' || id || E'\\n' || name || E'\\n' || array_to_string(domains, E'\\n'));
       end $$;
+      -- The first character and the first two of each value.
+      create function search_starts(id text, name text, domains text[]) returns text language plpgsql immutable parallel safe as $$
+      declare
+        value text;
+        starts text := E'\\n';
+      begin
+        foreach value in array array[id, name] || domains loop
+          starts := starts || left(value, 1) || E'\\n' || left(value, 2) || E'\\n';
+        end loop;
+        return lower(starts);
+      end $$;
+      -- The planner compares a term with as many values, to choose between the index and the order of the page.
+      create statistics tenants_search_terms on (search_text(id, name, domains)) from tenants;
+      alter statistics tenants_search_terms set statistics 1000;
+      create statistics tenants_search_starts on (search_starts(id, name, domains)) from tenants;
+      alter statistics tenants_search_starts set statistics 1000;
       do $$
       begin
-        perform index_search();
+        create extension if not exists pg_trgm with schema multitenancy;
       exception when others then
-        raise notice 'a search reads all tenants, without the index tenants_search: %', sqlerrm;
+        raise notice 'a search reads all tenants, without the indexes of searches: %', sqlerrm;
       end $$;
     `,
   },
+  { name: '0003_search_index', up: SEARCH_INDEXES },
 ]

@@ -3,16 +3,19 @@
  *
  *   claimed ─► storage of earlier attempts is abandoned ─► handler of its kind ─► completed with its changes, atomically
  *                 │ transient error, or the signal aborts: released, the job comes again
+ *                 │ clone, and the server cannot store data: released, continues in a new job
  *                 └ permanent error, or the last attempt: failed, everything is as before
  */
+import { writeFailure } from '../../kernel/database/write-failures.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt as JobAttempt } from '../../kernel/jobs/jobs.ts'
 import { AttemptLost } from '../../kernel/jobs/lease.ts'
-import { type Failure, failureOf, mayPass } from '../tenant/failure.ts'
+import { CONTINUED_AFTER_SECONDS, type Failure, failureOf, mayPass } from '../tenant/failure.ts'
 import { Attempt } from './execution/attempt.ts'
 import { lockedRow } from './kinds/cutover.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS, HANDLERS } from './kinds/index.ts'
+import { JOBS } from './requests/job-types.ts'
 
 const FAILED: Failure = { code: 'E_TRANSFER_FAILED', message: 'The transfer failed. See the log for the cause.' }
 
@@ -56,6 +59,10 @@ async function ended(
     await HANDLERS[kind].lost?.(dependencies, attempt.transfer)
     return true
   }
+  if (!signal.aborted && kind === 'clone' && writeFailure(error) !== undefined) {
+    await continueLater(dependencies, attempt, error)
+    return true
+  }
   if (signal.aborted || (!isLast && mayPass(error))) {
     await release(dependencies, attempt)
     return false
@@ -63,6 +70,25 @@ async function ended(
   dependencies.kernel.log.error({ err: error, tenantId, transferId: id, kind }, 'transfer failed')
   await failPermanently(dependencies, attempt, failureOf(error, FAILED))
   return true
+}
+
+/** A full or read-only server fails no new tenant: its clone continues in a new job. Such an attempt does not count. */
+async function continueLater(
+  { kernel, ...rest }: TransferDependencies,
+  attempt: Attempt,
+  error: unknown,
+): Promise<void> {
+  const { database, jobs, log } = kernel
+  const { id, kind, tenantId } = attempt.transfer
+  log.warn({ err: error, tenantId, transferId: id }, 'the server could not store data; the clone of the tenant waits')
+  await database.transaction(async () => {
+    await release({ kernel, ...rest }, attempt)
+    await database.sql(
+      `update multitenancy.transfers set attempts = attempts - 1 where id = $1 and state = 'pending'`,
+      [id],
+    )
+    await jobs.send(JOBS[kind], { transferId: id }, { tenantId, key: id, afterSeconds: CONTINUED_AFTER_SECONDS })
+  })
 }
 
 /** After an abort or a transient error: leaves the rest to the next attempt. */

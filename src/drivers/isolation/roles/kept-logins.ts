@@ -96,7 +96,9 @@ export class KeptLogins implements OwnLogins {
 
   async #read(locator: string): Promise<string | undefined> {
     const encrypted = await this.#encryptedOf(locator).catch((error) => {
-      throw isDatabaseUnavailable(error) ? DependencyUnavailable('The backoffice database does not respond.') : error
+      throw isDatabaseUnavailable(error)
+        ? DependencyUnavailable('The backoffice database does not respond.', { cause: error })
+        : error
     })
     return encrypted && this.#secrets.decrypt(encrypted, bindingOfOwn(this.#placement, locator))
   }

@@ -1,5 +1,6 @@
 /** Subscribed tenants for tests of deletion, restoration and purge. */
 import { expect, inject } from 'vitest'
+import { sqlOf } from '../../../kernel/database/migrations.ts'
 import { type OpenBilling, openBilling, type Subscriber } from '../billing.fixture.ts'
 import type { BillingOptions } from '../index.ts'
 import { tables } from '../model/tables.ts'
@@ -33,7 +34,7 @@ export const sendUsage = async ({ tenancy }: OpenBilling) => {
 export const receivedOf = ({ receivedEvents }: OpenBilling, payer: Subscriber) =>
   receivedEvents.filter(([, event]) => Object.values(payer).some((id) => JSON.stringify(event).includes(id)))
 
-export const TABLES = [...(tables[0]?.up ?? '').matchAll(/create table (\w+)/g)].map(([, name]) => name as string)
+export const TABLES = [...sqlOf(tables[0]?.up ?? '').matchAll(/create table (\w+)/g)].map(([, name]) => name as string)
 
 /** Names of tables whose rows contain one of the texts. */
 export const tablesContaining = async ({ tenancy }: OpenBilling, ...texts: string[]) => {

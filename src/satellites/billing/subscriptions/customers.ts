@@ -1,4 +1,5 @@
 /** Maps customers of the provider to tenants. A tenant has at most one open mapping. */
+import { currentDeadline, withoutDeadline } from '../../../kernel/base/deadline.ts'
 import { recordChange } from '../../../kernel/events/changes.ts'
 import { DAY_MS } from '../../../kernel/store/counters.ts'
 import { assertTenantOpen, tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
@@ -139,9 +140,12 @@ export class Customers {
     const known = await this.of(tenantId)
     if (known !== undefined) return known
     if (database.inTransaction) return this.#made(tenantId, action)
+    const deadline = currentDeadline()
+    if (deadline) deadline.mayHaveCommitted = true
     let making = this.#making.get(tenantId)
     if (!making) {
-      making = this.#made(tenantId, action).finally(() => this.#making.delete(tenantId))
+      // Without the deadline of the first caller: others wait for it, each within its own.
+      making = withoutDeadline(() => this.#made(tenantId, action)).finally(() => this.#making.delete(tenantId))
       this.#making.set(tenantId, making)
     }
     return making

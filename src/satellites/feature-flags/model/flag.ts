@@ -30,6 +30,9 @@ export const FlagSettings = z.object({
 })
 export type FlagSettings = z.output<typeof FlagSettings>
 
+/** Request body of a change of single members. */
+export const FlagEdits = z.strictObject(FlagSettings.partial().shape)
+
 /** Request body: complete state, in either spelling. */
 export const FlagBody = z.strictObject({
   enabled: FlagSettings.shape.enabled,

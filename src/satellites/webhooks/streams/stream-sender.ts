@@ -15,8 +15,35 @@ import type { Dispatch } from '../queue/dispatch.ts'
 
 /** Of the entries of a batch. Half of the largest body: the rest is for the members around them. */
 const MAX_BYTES = 512 * 1024
+/** Subscriptions of the host that receive a stream, except those that an operator has disabled. $1: names of streams. */
+const STREAMING = `
+  select w.id as "webhookId", w.url, name as stream, w.enabled, coalesce(s.position, 0) as position
+  from multitenancy.webhook_subscriptions w join unnest($1::text[]) name on name = any(w.events)
+  left join multitenancy.webhook_streams s on s.webhook_id = w.id and s.stream = name
+  where w.tenant_id is null and w.deleted_at is null and (w.enabled or w.disabled_reason is not null) order by 1, 3`
+
 /** A run ends before the next minute; the next run continues. */
 const RUN_MS = 50_000
+
+/** A subscription with records that its receiver has not accepted. */
+export interface StreamLag {
+  readonly webhookId: string
+  readonly url: string
+  readonly stream: string
+  /** Time of the first of these records. */
+  readonly since: Date
+  /** Age of this record. */
+  readonly seconds: number
+}
+
+interface Streaming {
+  readonly webhookId: string
+  readonly url: string
+  readonly stream: string
+  readonly enabled: boolean
+  /** All records up to it are accepted. */
+  readonly position: number
+}
 
 interface Row {
   readonly position: number
@@ -37,14 +64,29 @@ export class StreamSender {
 
   /** Sends until no batch is left, a delivery fails, or a minute has almost passed. */
   async send(signal: AbortSignal): Promise<void> {
-    const { database, streams } = this.#kernel
-    const { rows } = await database.sql(
-      `select w.id as "webhookId", stream from multitenancy.webhook_subscriptions w join unnest($1::text[]) stream on stream = any(w.events)
-       where tenant_id is null and enabled and deleted_at is null order by 1, 2`,
-      [streams.names],
-    )
+    const subscriptions = (await this.#subscriptions()).filter(({ enabled }) => enabled)
     const until = AbortSignal.any([signal, AbortSignal.timeout(RUN_MS)])
-    await Promise.all(rows.map(({ webhookId, stream }) => this.#sendAll(webhookId, stream, until)))
+    await Promise.all(subscriptions.map(({ webhookId, stream }) => this.#sendAll(webhookId, stream, until)))
+  }
+
+  /** Subscriptions that lag behind their streams. One that was disabled after failures is among them. */
+  async lags(): Promise<readonly StreamLag[]> {
+    const now = this.#kernel.clock.now().getTime()
+    const lags: StreamLag[] = []
+    for (const { webhookId, url, stream, position } of await this.#subscriptions()) {
+      const since = await this.#kernel.streams.get(stream)?.oldestAfter(position)
+      if (since) lags.push({ webhookId, url, stream, since, seconds: (now - since.getTime()) / 1_000 })
+    }
+    return lags
+  }
+
+  /** Seconds since the first record of each stream that a receiver has not accepted; 0 if no subscription lags. */
+  async lagSeconds(): Promise<ReadonlyMap<string, number>> {
+    const oldest = new Map(this.#kernel.streams.names.map((name) => [name, 0]))
+    for (const { stream, seconds } of await this.lags()) {
+      oldest.set(stream, Math.max(oldest.get(stream) ?? 0, seconds))
+    }
+    return oldest
   }
 
   async #sendAll(webhookId: string, stream: string, signal: AbortSignal): Promise<void> {
@@ -76,6 +118,11 @@ export class StreamSender {
       }
       return next
     })
+  }
+
+  async #subscriptions(): Promise<readonly Streaming[]> {
+    const { database, streams } = this.#kernel
+    return (await database.sql(STREAMING, [streams.names])).rows
   }
 
   async #lock(webhookId: string, stream: string): Promise<Row> {

@@ -1,0 +1,169 @@
+import type { Context, Middleware, ParameterizedContext } from 'koa'
+import type { ActiveImpersonation } from '../../kernel/base/context.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
+import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
+import type { Mountable } from '../app.ts'
+import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
+import { listed, NodeRequest, requireTenant, runGuard } from './guarded.ts'
+import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
+import { handleRequest, keepReadBody, pathnameOf } from './listener.ts'
+import { measure } from './measured.ts'
+
+/** The state of a guarded context. */
+export interface GuardedState {
+  /** Throws `E_TENANT_MISMATCH` on central and ignored paths. */
+  readonly tenant: GuardedTenant
+  /** Undefined on central and ignored paths, and on universal ones without a tenant. */
+  optionalTenant?: GuardedTenant
+  /** The impersonation of the request, after `impersonation`; undefined without one. */
+  impersonation?: ActiveImpersonation
+}
+
+type Guarded = ParameterizedContext<GuardedState>
+
+/**
+ * Middleware for Koa. Other paths continue to your middleware. Place it before a body parser, or keep the bytes in
+ * `ctx.request.rawBody`.
+ *
+ *   const app = new Koa()
+ *   app.use(koaHandler(createHttp(tenancy, { adminTokens })))
+ *   app.use((ctx) => void (ctx.body = 'mine'))
+ */
+export function koaHandler(http: Mountable): Middleware {
+  return async (context, next) => {
+    if (!http.handles(pathnameOf(context.originalUrl))) return next()
+    const { req: incoming, res: outgoing, request } = context
+    incoming.url = context.originalUrl
+    keepReadBody(incoming, request as { rawBody?: unknown; body?: unknown })
+    context.respond = false
+    await new Promise<void>((resolve) => {
+      outgoing.once('close', resolve)
+      handleRequest(http, incoming, outgoing, { ip: context.ip })
+    })
+  }
+}
+
+/**
+ * Middleware that guards the middleware after it: it has `ctx.state.tenant` and runs in its context. Responds to a rejected request;
+ * errors that are not Tenantry's are thrown to your middleware before it. Place authentication and CORS before it. `app.proxy` enables
+ * `x-forwarded-host`.
+ *
+ *   const app = new Koa<GuardedState>()
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
+ *   app.use(async (ctx) => void (ctx.body = await ctx.state.tenant.db.selectFrom('orders').selectAll().execute()))
+ */
+export function guard(by: Guard): Middleware<GuardedState> {
+  return (context, next) =>
+    new Promise<void>((resolve, reject) => {
+      runGuard(by, nodeRequest(context), context.ip, {
+        admitted({ tenant }, requestId) {
+          if (context.headerSent) return resolve() // your timeout has sent a response
+          if (tenant) context.state.optionalTenant = tenant
+          Object.defineProperty(context.state, 'tenant', TENANT)
+          measure(by.traffic, tenant, context.res)
+          if (requestId !== null) context.set('x-request-id', requestId)
+          next().then(resolve, reject)
+        },
+        rejected(error) {
+          if (sendRejection(context, error)) resolve()
+          else reject(error)
+        },
+      })
+    })
+}
+
+/**
+ * Middleware after `guard`: consumes a quota, and responds with 429 if it is exhausted. The headers `RateLimit` and `RateLimit-Policy`
+ * contain the rest of the quota.
+ *
+ *   router.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (ctx) => ...)
+ */
+export function enforceQuota(
+  quotas: QuotaEnforcing,
+  quota: string,
+  options?: QuotaOptions<Context>,
+): Middleware<GuardedState> {
+  const routeCheck = quotas.enforcement(quota, options)
+  return async (context, next) => {
+    let headers: Readonly<Record<string, string>>
+    try {
+      headers = await runRouteCheck(routeCheck, context as unknown as Context, context.state.optionalTenant)
+    } catch (error) {
+      if (sendRejection(context, error)) return
+      throw error
+    }
+    if (context.headerSent) return // your timeout has sent a response
+    for (const [name, value] of Object.entries(headers)) {
+      context.set(name, listed(context.response.get(name) || undefined, value))
+    }
+    await next()
+  }
+}
+
+/**
+ * Middleware after `guard`: a request with an impersonation token has `ctx.state.impersonation`, and the audit log records it before the
+ * middleware after it runs. Responds to a request with an invalid token, or without a record.
+ *
+ *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize }))).use(impersonation(tenancy.impersonation))
+ */
+export function impersonation(by: Impersonating, options?: ImpersonationOptions): Middleware<GuardedState> {
+  const middleware = impersonationMiddleware(by, options)
+  return (context, next) =>
+    new Promise<void>((resolve, reject) => {
+      middleware(nodeRequest(context), context.state.optionalTenant, {
+        admitted(active) {
+          if (context.headerSent) return resolve() // your timeout has sent a response
+          if (active) context.state.impersonation = active
+          next().then(resolve, reject)
+        },
+        rejected(error) {
+          if (sendRejection(context, error)) resolve()
+          else reject(error)
+        },
+      })
+    })
+}
+
+/**
+ * Middleware after `guard`: responds to Tenantry errors of the middleware after it like the guard, and throws other errors.
+ *
+ *   app.use(guard(..)).use(problemHandler(tenancy.kernel.log))
+ */
+export function problemHandler(log: Pick<Logger, 'warn'>): Middleware<GuardedState> {
+  return async (context, next) => {
+    try {
+      await next()
+    } catch (error) {
+      const problem = context.headerSent ? undefined : toLoggedProblemResponse(error, log, nodeRequest(context))
+      if (!problem) throw error
+      send(context, problem)
+    }
+  }
+}
+
+const TENANT = {
+  configurable: true,
+  get(this: GuardedState): GuardedTenant {
+    return requireTenant(this.optionalTenant)
+  },
+}
+
+/** Koa reads the first one of several hosts; only a proxy that it trusts may send several. */
+const nodeRequest = (context: Guarded): NodeRequest<Guarded> =>
+  new NodeRequest(context, context.req, context.originalUrl, () =>
+    context.app.proxy ? context.host : context.req.headers.host,
+  )
+
+function sendRejection(context: Guarded, error: unknown): boolean {
+  const problem = toProblemResponse(error)
+  if (problem && !context.headerSent) send(context, problem)
+  return problem !== undefined
+}
+
+function send(context: Guarded, { status, headers, body }: ProblemResponse): void {
+  context.status = status
+  context.body = body
+  context.set(headers)
+}

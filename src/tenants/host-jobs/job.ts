@@ -1,0 +1,90 @@
+/**
+ * Runs the jobs of a host's own queue (BullMQ, pg-boss) in the context of their tenants.
+ *
+ *   data ─► no valid $tenantry, or no tenant in it ─► rejected, except with `central`
+ *     └───► tenant suspended or not found ─────────► skipped and logged, or rejected with `onUnusable: 'retry'`
+ *             └─► not ready, in maintenance, database unavailable ─► rejected: the queue repeats the job
+ *             └─► usable ─► the host's handler
+ */
+import { enterContext } from '../../kernel/base/context.ts'
+import type { TenancyError } from '../../kernel/base/errors.ts'
+import type { Logger } from '../../kernel/base/logger.ts'
+import type { TenantHandle } from '../handles/handle.ts'
+import type { Scope } from '../handles/tenant-context.ts'
+import { TenantIsSuspended, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
+import { type Carried, carriedBy, contextOf } from './carried.ts'
+
+export interface JobOptions<Job = any> {
+  /** Where `tenancy.carry(data)` is in a job; default `job.data`. */
+  readonly data?: (job: Job) => unknown
+  /**
+   * For a tenant that is suspended or not found: `skip` (default) logs a warning and ends the job successfully with
+   * undefined, `retry` rejects, so that the queue repeats the job.
+   */
+  readonly onUnusable?: 'skip' | 'retry'
+  /** Whether jobs without a tenant are accepted; default false. */
+  readonly central?: boolean
+}
+
+/** The function for the worker of a queue. Further arguments of the queue reach the handler. */
+export type JobHandler<Job, Result, Rest extends readonly unknown[]> = (
+  job: Job,
+  ...rest: Rest
+) => Promise<Result | undefined>
+
+export interface JobDependencies {
+  readonly scope: Pick<Scope, 'run' | 'withoutTenant'>
+  readonly tenants: { handle(id: string): Promise<TenantHandle> }
+  readonly log: Pick<Logger, 'warn'>
+}
+
+export function createJob<Job, Result, Rest extends readonly unknown[]>(
+  { scope, tenants, log }: JobDependencies,
+  work: (job: Job, tenant: TenantHandle | undefined, ...rest: Rest) => Result | Promise<Result>,
+  {
+    data = (job) => (job as { readonly data?: unknown }).data,
+    onUnusable = 'skip',
+    central = false,
+  }: JobOptions<Job> = {},
+): JobHandler<Job, Result, Rest> {
+  const inTenant = async (tenantId: string, job: Job, rest: Rest): Promise<Result | undefined> => {
+    try {
+      return await scope.run(tenantId, (tenant) => work(job, tenant, ...rest))
+    } catch (error) {
+      if (onUnusable === 'retry' || !(await isUnusable(tenantId, error))) throw error
+      log.warn({ tenantId, code: (error as TenancyError).code }, 'skipped a job of a tenant that is not usable')
+      return undefined
+    }
+  }
+  /** An error of the handler may concern another tenant, so the tenant of the job is checked again. */
+  const isUnusable = async (tenantId: string, error: unknown): Promise<boolean> => {
+    if (!isPermanent(error)) return false
+    try {
+      await tenants.handle(tenantId)
+      return false
+    } catch (reason) {
+      return isPermanent(reason)
+    }
+  }
+  return (job, ...rest) => {
+    const carried = carriedBy(data(job))
+    const run = async (): Promise<Result | undefined> => {
+      if (carried?.tenantId) return inTenant(carried.tenantId, job, rest)
+      if (!central) throw withoutTenant(carried)
+      return await work(job, undefined, ...rest)
+    }
+    return scope.withoutTenant(() => (carried ? enterContext(contextOf(carried), run) : run()))
+  }
+}
+
+const isPermanent = (error: unknown): boolean => TenantIsSuspended.matches(error) || TenantNotFound.matches(error)
+
+/** A repetition has the same data. BullMQ does not repeat a job after an error of this name. */
+function withoutTenant(carried: Carried | undefined): Error {
+  const error = TenantNotIdentified(
+    carried
+      ? 'The job has no tenant: it was sent outside of one. Send it in the context of a tenant, or accept it with { central: true }.'
+      : 'The data of the job has no valid $tenantry. Send it with tenancy.carry(data).',
+  )
+  return Object.defineProperty(error, 'name', { value: 'UnrecoverableError' })
+}

@@ -1,0 +1,4 @@
+export default {
+  serverExternalPackages: ['tenantry'],
+  turbopack: { root: '/' }, // packages are linked from other folders
+}
