@@ -37,4 +37,4 @@ export const outboxObjects = (scopeRole: string): string => `
 /** Whether a function of the catalog is exactly `tenantry.post`: the only one that may run with the owner's rights. */
 export const isPost = (alias: string): string => `(${alias}.oid is not distinct from to_regprocedure('${SIGNATURE}')
   and md5(${alias}.prosrc) = '${createHash('md5').update(BODY).digest('hex')}'
-  and ${alias}.proconfig = array['search_path=${SEARCH_PATH}'])`
+  and ${alias}.proconfig is not distinct from array['search_path=${SEARCH_PATH}'])`
