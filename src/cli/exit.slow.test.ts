@@ -56,7 +56,8 @@ describe('an interrupted command', () => {
     await mkdir(migrations)
     await writeFile(join(migrations, '0001_slow.sql'), `-- up\n${ASLEEP};\n`)
     await writeFile(config, JSON.stringify({ migrations }))
-    const children = await asleep([exec], [exec], [exec], [['tenant:create', 'Slow'], { TENANTRY_CONFIG: config }])
+    const create = ['tenant:create', 'Slow', '--allow-different-settings']
+    const children = await asleep([exec], [exec], [exec], [create, { TENANTRY_CONFIG: config }])
     for (const [index, signal] of (['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGINT'] as const).entries()) {
       children[index]?.process.kill(signal)
     }
