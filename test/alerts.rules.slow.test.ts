@@ -14,8 +14,8 @@ const HEALTHY_MINUTES = 10
 /** Minutes without an alert at the end. */
 const QUIET_MINUTES = 12
 
-/** Value of a gauge, or increase of a counter each minute. */
-type Values = Readonly<Record<string, number>>
+/** Value of a gauge, or increase of a counter each minute. A stale series has no samples. */
+type Values = Readonly<Record<string, number | 'stale'>>
 
 const CHECKS = ['backoffice', 'store', 'logins', 'circuits', 'billing', 'disk']
 const API = 'multitenancy_http_request_seconds_count'
@@ -28,6 +28,7 @@ const HEALTHY: Values = {
   ...Object.fromEntries(CHECKS.map((check) => [`multitenancy_health_check{check="${check}"}`, 1])),
   ...Object.fromEntries(CHECKS.map((check) => [`multitenancy_health_check_duration_seconds{check="${check}"}`, 0.01])),
   'multitenancy_build_info{version="1"}': 1,
+  process_start_time_seconds: 0,
   'multitenancy_cached_counts_age_seconds{series="multitenancy_tenants_total"}': 2,
   'multitenancy_tenants_by_status{status="failed"}': 0,
   'multitenancy_circuit_state{tenant_id="acme"}': 0,
@@ -74,6 +75,8 @@ interface Fault {
   readonly values: Values
   /** Firing alerts. */
   readonly alerts: readonly string[]
+  /** Values of another job, `tenantry-staging`, during the fault. It is healthy at other times. */
+  readonly others?: Values
   /** Minutes of the fault without and with the alerts. */
   readonly minutes: readonly [quiet: number, firing: number]
   /** Minutes of the fault; default: until the alerts are checked. */
@@ -96,6 +99,7 @@ const ALONE: readonly Fault[] = [
   fault('TenantryDeliveryErrorsFast', attempts(990), [10, 60], 8),
   fault('TenantryDeliveryErrorsSlow', attempts(600), [20, 60], 40),
   fault('TenantryDown', { up: 0 }, [0, 3]),
+  fault('TenantryAbsent', { up: 'stale' }, [3, 7]),
   fault('TenantryVersionsDiffer', { 'multitenancy_build_info{version="2"}': 1 }, [110, 125], 10),
   fault('TenantryEventLoopLags', { nodejs_eventloop_lag_p99_seconds: 0.8 }, [8, 12]),
   fault('TenantrySeriesDropped', { multitenancy_series_dropped: 12 }, [55, 65]),
@@ -178,6 +182,43 @@ const TOGETHER: readonly Fault[] = [
     minutes: [1, 30],
     resolved: 10,
   },
+  {
+    title: 'a doctor that has never examined the installation, or whose result was lost',
+    values: { multitenancy_doctor_age_seconds: 'stale' },
+    alerts: ['TenantryDoctorOverdue'],
+    minutes: [125, 135],
+  },
+  {
+    title: 'faults of one job while another has faults that exclude them in the same job',
+    values: {
+      multitenancy_webhook_unattended_deliveries: 2,
+      'multitenancy_circuit_state{tenant_id="acme"}': 1,
+      ...jobs('tenantry.InstallTenant', 'waiting', 101),
+      ...requests(200),
+    },
+    others: {
+      multitenancy_queue_unattended_jobs: 3,
+      ...failing('backoffice'),
+      ...jobs('tenantry.InstallTenant', 'active', 2),
+    },
+    alerts: [
+      'TenantryAdminApiErrorsFast',
+      'TenantryCircuitOpen',
+      'TenantryDatabaseUnavailable',
+      'TenantryDeliveriesUnattended',
+      'TenantryJobsWait',
+      'TenantryNoWorker',
+    ],
+    minutes: [0, 40],
+    resolved: 10,
+  },
+  {
+    title: 'different versions in two jobs',
+    values: {},
+    others: { 'multitenancy_build_info{version="1"}': 'stale', 'multitenancy_build_info{version="2"}': 1 },
+    alerts: [],
+    minutes: [0, 125],
+  },
   quiet('waiting jobs of a queue that has workers', {
     ...jobs('tenantry.InstallTenant', 'waiting', 500),
     ...jobs('tenantry.InstallTenant', 'active', 2),
@@ -187,8 +228,18 @@ const TOGETHER: readonly Fault[] = [
   quiet('deliveries that receivers reject within the objective', attempts(200)),
 ]
 
+/** Series of all jobs. */
+const inputOf = (fault: Fault): object[] => [
+  ...seriesOf(fault, fault.values, 'tenantry'),
+  ...(fault.others ? seriesOf(fault, fault.others, 'tenantry-staging') : []),
+]
+
 /** Values of each series in the notation of promtool, one for each minute. */
-function inputOf({ values, minutes: [, firing], faulty = firing + 1, resolved = 1 }: Fault): object[] {
+function seriesOf(
+  { minutes: [, firing], faulty = firing + 1, resolved = 1 }: Fault,
+  values: Values,
+  job: string,
+): object[] {
   const total = HEALTHY_MINUTES + firing + 1 + resolved + QUIET_MINUTES
   return [...new Set([...Object.keys(HEALTHY), ...Object.keys(values)])].map((series) => {
     const isCounter = /_(total|count)(\{|$)/.test(series)
@@ -196,16 +247,17 @@ function inputOf({ values, minutes: [, firing], faulty = firing + 1, resolved = 
     const samples = Array.from({ length: total }, (_, minute) => {
       const isFaulty = minute >= HEALTHY_MINUTES && minute < HEALTHY_MINUTES + faulty
       const value = isFaulty ? (values[series] ?? HEALTHY[series]) : HEALTHY[series]
+      if (!isCounter || typeof value === 'string') return value ?? '_'
       sum += value ?? 0
-      return isCounter ? sum : (value ?? '_')
+      return sum
     })
-    return { series: labelled(series), values: samples.join(' ') }
+    return { series: labelled(series, job), values: samples.join(' ') }
   })
 }
 
 /** Adds the labels of Prometheus. */
-function labelled(series: string): string {
-  const own = 'job="tenantry",instance="one"'
+function labelled(series: string, job: string): string {
+  const own = `job="${job}",instance="one"`
   return series.endsWith('}') ? series.replace('}', `,${own}}`) : `${series}{${own}}`
 }
 

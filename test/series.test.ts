@@ -55,8 +55,8 @@ describe('the series of an installation', () => {
   test('show each fault', async () => {
     const { tenancy, open, archives, clock } = await opened('api')
     const { tenants, kernel } = tenancy
-    const backUp = async (id: string) => {
-      const { id: backupId } = await tenants.transfers.backups.create(id)
+    const backUp = async (id: string, isScheduled: boolean) => {
+      const { id: backupId } = await tenants.transfers.backups.create(id, {}, isScheduled)
       const signal = new AbortController().signal
       await tenants.transfers.work(backupId, { isLast: true, signal }).catch(() => undefined)
     }
@@ -64,10 +64,10 @@ describe('the series of an installation', () => {
       await tenants.create({ id, name: id })
       await tenants.installation.install(id, { isLast: true })
     }
-    await backUp('good')
+    await backUp('good', true)
     await rename(archives, `${archives}.aside`)
     await writeFile(archives, 'a file')
-    await backUp('failing')
+    await backUp('failing', false)
     await rm(archives)
     await rename(`${archives}.aside`, archives)
     await kernel.database.sql(
@@ -114,6 +114,12 @@ describe('the series of an installation', () => {
     await tenancy.auditLogs.sealer.seal(new AbortController().signal)
     await tenancy.kernel.jobs.send(ExamineInstallation, {})
     await eventually(async () => expect(await tenancy.kernel.store.get(null, 'doctor')).not.toBeNull())
+    const { rows } = await tenancy.kernel.database.sql(`select expires_at from multitenancy.store where key = 'doctor'`)
+    expect(rows).toEqual([{ expires_at: null }])
+    const manual = await tenancy.tenants.transfers.backups.create('acme')
+    await eventually(async () =>
+      expect(await tenancy.tenants.transfers.backups.get('acme', manual.id)).toMatchObject({ state: 'completed' }),
+    )
 
     const other = await open({ role: 'api' })
     const value = await scraped(other)
@@ -134,6 +140,7 @@ describe('the series of an installation', () => {
       expect(value(`multitenancy_${name}`), name).toBe(0)
     expect(value('multitenancy_backup_newest_age_seconds')).toBeUndefined()
     expect(value('multitenancy_doctor_age_seconds')).toBeGreaterThanOrEqual(0)
+    expect(value('multitenancy_log_lines_dropped_total')).toBe(0)
     const again = await scraped(other)
     expect(again('multitenancy_cached_counts_age_seconds{series="multitenancy_tenants_total"}')).toBeGreaterThan(0)
   })

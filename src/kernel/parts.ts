@@ -1,7 +1,7 @@
 /** The kernel and its store as parts of a tenancy. */
 import { IDEMPOTENCY_KEYS } from './api/idempotency.ts'
 import { APPLICATION_KEY } from './database/application-key.ts'
-import { assertWritable } from './database/write-failures.ts'
+import { assertWritable } from './database/write-probe.ts'
 import { backofficeDiagnosis } from './doctor/backoffice.ts'
 import { clocksDiagnosis } from './doctor/clocks.ts'
 import { Examinations, ExamineInstallation, examinationSeries } from './doctor/examinations.ts'

@@ -1,5 +1,4 @@
 /** Every request is answered while PostgreSQL is stopped, and none of them commits after it has continued. */
-import { execFileSync } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -8,6 +7,7 @@ import { type EmbeddedPostgres, startEmbeddedPostgres } from '../../src/service/
 import { onServer, WAITING_LOCKS } from '../../src/testing/base/database.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
 import { type Api, apiOf } from '../contract/calls.ts'
+import { signalPostgres } from '../support/signal-postgres.ts'
 import { notes } from './notes.fixture.ts'
 
 const CONNECTIONS = 10
@@ -35,14 +35,7 @@ afterAll(async () => {
   await rm(directory, { recursive: true, force: true })
 })
 
-/** Signals the server: first the postmaster, so that it starts no process in between. */
-function signal(name: 'SIGSTOP' | 'SIGCONT'): void {
-  process.kill(postgres.pid, name)
-  const all = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n')
-  for (const [pid, parent] of all.map((line) => line.trim().split(/\s+/).map(Number))) {
-    if (pid !== undefined && parent === postgres.pid) process.kill(pid, name)
-  }
-}
+const signal = (name: 'SIGSTOP' | 'SIGCONT') => signalPostgres(postgres.pid, name)
 const texts = async (): Promise<string[]> => {
   const { rows } = await made.tenancy.kernel.database.sql('select text from multitenancy.desk_notes order by text')
   return rows.map(({ text }) => text)

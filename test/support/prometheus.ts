@@ -71,6 +71,10 @@ export async function startPrometheus(program: string, target: string): Promise<
   }
   try {
     await prometheus.scraped()
+    // The rules were evaluated before the first scrape, too.
+    await eventually(async () => {
+      if ((await prometheus.active()).includes('TenantryAbsent')) throw new Error('The rules were not evaluated')
+    }, START_MS)
     return prometheus
   } catch (error) {
     await prometheus.stop()

@@ -8,12 +8,13 @@ const storage = new AsyncLocalStorage<Deadline | undefined>()
 
 export class Deadline {
   readonly #error: (deadline: Deadline) => Error
-  readonly #listeners = new Set<() => void>()
+  readonly #listeners = new Set<(error: Error) => void>()
   readonly #expiry = Promise.withResolvers<any>()
   #state: 'open' | 'expired' | 'closed' = 'open'
   #endsAt: number
   #timer: NodeJS.Timeout | undefined
   #signal: AbortSignal | undefined
+  #expired: Error | undefined
   /** Whether a change was sent to the backoffice that is committed, or may be. */
   mayHaveCommitted = false
   /** A result of the work that is known before its end. It replaces the error. */
@@ -45,7 +46,7 @@ export class Deadline {
   get signal(): AbortSignal {
     if (!this.#signal) {
       const controller = new AbortController()
-      this.onExpiry(() => controller.abort(this.#error(this)))
+      this.onExpiry((error) => controller.abort(error))
       this.#signal = controller.signal
     }
     return this.#signal
@@ -64,12 +65,12 @@ export class Deadline {
 
   /** Throws if the time has expired. */
   assertOpen(): void {
-    if (this.isExpired) throw this.#error(this)
+    if (this.isExpired) throw this.#expiredError()
   }
 
-  /** Calls `listener` when the time expires, or now if it has. Returns a function that removes it. */
-  onExpiry(listener: () => void): () => void {
-    if (this.#state === 'expired') listener()
+  /** Calls `listener` with the error of the caller when the time expires, or now if it has. Returns a function that removes it. */
+  onExpiry(listener: (error: Error) => void): () => void {
+    if (this.#state === 'expired') listener(this.#expiredError())
     else this.#listeners.add(listener)
     return () => void this.#listeners.delete(listener)
   }
@@ -90,8 +91,14 @@ export class Deadline {
     clearTimeout(this.#timer)
     this.#state = 'expired'
     if (this.fallback) this.#expiry.resolve(this.fallback())
-    else this.#expiry.reject(this.#error(this))
-    for (const listener of this.#listeners) listener()
+    else this.#expiry.reject(this.#expiredError())
+    for (const listener of this.#listeners) listener(this.#expiredError())
+  }
+
+  /** One error for all: its marks are seen by the caller. */
+  #expiredError(): Error {
+    this.#expired ??= this.#error(this)
+    return this.#expired
   }
 }
 

@@ -3,9 +3,11 @@ import { execFileSync } from 'node:child_process'
 import { closeSync, constants, mkdtempSync, openSync, readSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterEach, expect, test } from 'vitest'
-import { logDestination } from './log-destination.ts'
+import { afterEach, expect, test, vi } from 'vitest'
+import { droppedLines, logDestination } from './log-destination.ts'
 import { createLogger } from './logger.ts'
+
+const PAUSES_OF_A_SECOND = 200
 
 const ends: (() => void)[] = []
 afterEach(() => {
@@ -65,9 +67,40 @@ test('the report has the format of the lines', () => {
   expect(textIn(second)).toMatch(/^text of \{.*"dropped":1.*\}\ntext of two\n$/)
 })
 
-test('a full device does not end the process', () => {
-  const { write } = logDestination(opened('/dev/full', constants.O_WRONLY))
-  for (let line = 0; line < 100; line += 1) write('text\n')
+/** Runs a module with the functions of log destinations in another process. */
+const run = (script: string, stdio: number[] = []): string =>
+  execFileSync(
+    process.execPath,
+    [
+      '--input-type=module',
+      '--eval',
+      `import { droppedLines, logDestination } from '${import.meta.resolve('./log-destination.ts')}'
+       import { openSync, readSync } from 'node:fs'
+       ${script}`,
+    ],
+    { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit', ...stdio] },
+  )
+
+test('a full device does not end the process, which counts the lost lines', () => {
+  const lost = run(`
+    const { write } = logDestination(openSync('/dev/full', 'w'))
+    for (let line = 0; line < 100; line += 1) write('text\\n')
+    console.log(droppedLines())`)
+  expect(lost).toBe('100\n')
+})
+
+test('a process reports lost lines at its end', () => {
+  const path = namedPipe()
+  const reader = opened(path, READ)
+  const writer = opened(path, constants.O_WRONLY | constants.O_NONBLOCK)
+  run(
+    `const { write } = logDestination(3)
+     while (droppedLines() < 7) write('x'.repeat(4000) + '\\n')
+     readSync(4, Buffer.alloc(1 << 16))`,
+    [writer, reader],
+  )
+  const line = { level: 40, dropped: 7, reason: 'EAGAIN', msg: 'log lines were dropped' }
+  expect(JSON.parse(textIn(reader).trim().split('\n').at(-1) ?? '')).toMatchObject(line)
 })
 
 test('a reader that does not read blocks the process only once', () => {
@@ -81,4 +114,22 @@ test('a reader that does not read blocks the process only once', () => {
   write('last\n')
   text += textIn(reader)
   expect(text).toMatch(/\n\{"level":40,.*"reason":"EAGAIN".*\}\nlast\n$/)
+})
+
+test('a slow reader blocks the process for a second in total, and hardly afterwards', () => {
+  const path = namedPipe()
+  const reader = opened(path, READ)
+  const { write } = logDestination(opened(path, constants.O_WRONLY | constants.O_NONBLOCK))
+  const pauses = vi.spyOn(Atomics, 'wait')
+  ends.push(() => pauses.mockRestore())
+  const line = `${'x'.repeat(4_000)}\n`
+  const before = droppedLines()
+  for (let round = 0; round < 10; round += 1) {
+    for (let count = 0; count < 40; count += 1) write(line)
+    textIn(reader)
+  }
+  write('last\n')
+  expect(textIn(reader)).toMatch(/last\n$/)
+  expect(droppedLines()).toBeGreaterThan(before)
+  expect(pauses.mock.calls.length).toBeLessThan(2 * PAUSES_OF_A_SECOND)
 })

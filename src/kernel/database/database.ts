@@ -64,12 +64,14 @@ export class Database {
   readonly #parts: Database[] = []
   readonly #outage: OutageLog
   readonly #isPart: boolean
+  /** A deadline that expires during an outage expires because of it. */
+  readonly #markTimeout = (error: Error): void => this.#outage.mark(error, 'connection')
 
   /** @param outage of the database that this one is a part of */
   constructor({ url, max = 10 }: DatabaseOptions, log: Logger, outage?: OutageLog) {
     this.url = url
     this.#isPart = outage !== undefined
-    this.#outage = outage ?? new OutageLog({ log, probe: () => this.#probe() })
+    this.#outage = outage ?? new OutageLog({ log, probe: (statement) => this.#probe(statement) })
     this.#pool = new pg.Pool({
       connectionString: url,
       max,
@@ -219,8 +221,8 @@ export class Database {
     return currentDeadline() ? queryOnce(await this.#connect(), query) : this.#pool.query(query)
   }
 
-  async #probe(): Promise<void> {
-    const query = { text: 'select 1', query_timeout: PROBE_TIMEOUT_MS } // the types of `pg` lack the timeout
+  async #probe(text: string): Promise<void> {
+    const query = { text, query_timeout: PROBE_TIMEOUT_MS } // the types of `pg` lack the timeout
     await this.#pool.query(query)
   }
 
@@ -228,6 +230,7 @@ export class Database {
   async #connect(): Promise<Connection> {
     const deadline = currentDeadline()
     deadline?.assertOpen()
+    deadline?.onExpiry(this.#markTimeout)
     const client = await this.#client()
     return deadline ? connectionUntil(deadline, client) : client
   }

@@ -3,7 +3,8 @@ import { createTestDatabase, onServer, type TestDatabase, unreachableUrl } from 
 import { eventually } from '../../testing/base/tenancy.ts'
 import { createLogger } from '../base/logger.ts'
 import { Database } from './database.ts'
-import { assertWritable, isWriteOutage, writeFailure } from './write-failures.ts'
+import { isWriteOutage, writeFailure } from './write-failures.ts'
+import { assertWritable } from './write-probe.ts'
 
 const log = createLogger({ level: 'silent' })
 let created: TestDatabase

@@ -1,6 +1,5 @@
-/** Detects a server that responds and cannot store data, such as a read-only or full database. */
-import { withoutDeadline } from '../base/deadline.ts'
-import { type Database, isDatabaseUnavailable, sqlState } from './database.ts'
+/** Classifies errors of a server that responds and cannot store data, such as a read-only or full database. */
+import { isDatabaseUnavailable, sqlState } from './availability.ts'
 
 /** Reasons by SQLSTATE, without details of the server. */
 export const WRITE_FAILURES: Readonly<Record<string, string>> = {
@@ -10,16 +9,8 @@ export const WRITE_FAILURES: Readonly<Record<string, string>> = {
   '58030': 'I/O error of the server',
 }
 
-/** A sort or a large result needs the disk space that a new row needs, and leaves nothing behind. */
-const SPILLED_ROWS = 10_000
-
-const PROBE = `do $probe$ begin
-    if current_setting('transaction_read_only')::boolean then
-      raise read_only_sql_transaction using message = 'the database is read-only';
-    end if;
-    perform set_config('work_mem', '64kB', true);
-    perform count(*) from generate_series(1, ${SPILLED_ROWS});
-  end $probe$`
+/** States in which the server remains. The others can be failures of one statement. */
+const LASTING = new Set(['25006', '53100'])
 
 /** The reason why the server could not store data; undefined for any other error. */
 export function writeFailure(error: unknown): string | undefined {
@@ -32,22 +23,17 @@ export function writeFailure(error: unknown): string | undefined {
 export const isWriteOutage = (error: unknown): boolean =>
   isDatabaseUnavailable(error) || writeFailure(error) !== undefined
 
-/** More than the timeout of a check. A probe on a lost connection must not block the next ones. */
-const PROBE_TIMEOUT_MS = 3_000
-const running = new WeakMap<Database, Promise<unknown>>()
+/** Whether the server is read-only or its disk is full. */
+export const isStorageOutage = (error: unknown): boolean =>
+  error instanceof AggregateError ? error.errors.some(isStorageOutage) : LASTING.has(sqlState(error) ?? '')
 
-/**
- * Throws if the server does not respond, is read-only, or has no disk space for a temporary file. Concurrent calls share
- * one probe, because every client can request the probes of the service.
- */
-export async function assertWritable(database: Database): Promise<void> {
-  const probe =
-    running.get(database) ??
-    withoutDeadline(() => database.outside(() => database.sql({ text: PROBE, timeoutMs: PROBE_TIMEOUT_MS }))).finally(
-      () => {
-        running.delete(database)
-      },
-    )
-  running.set(database, probe)
-  await probe
-}
+/** A sort or a large result needs the disk space that a new row needs, and leaves nothing behind. */
+const SPILLED_ROWS = 10_000
+
+export const WRITE_PROBE = `do $probe$ begin
+    if current_setting('transaction_read_only')::boolean then
+      raise read_only_sql_transaction using message = 'the database is read-only';
+    end if;
+    perform set_config('work_mem', '64kB', true);
+    perform count(*) from generate_series(1, ${SPILLED_ROWS});
+  end $probe$`

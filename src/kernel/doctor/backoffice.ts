@@ -1,7 +1,7 @@
 /** Diagnoses the backoffice database: whether it can store data. */
 
 import { type Database, sqlState } from '../database/database.ts'
-import { assertWritable } from '../database/write-failures.ts'
+import { assertWritable } from '../database/write-probe.ts'
 import type { Diagnosis, Finding } from './doctor.ts'
 
 const EFFECT = 'changes respond with 503, and jobs wait; reads continue'

@@ -13,7 +13,6 @@ import { Doctor, SEVERITIES } from './doctor.ts'
 const KEY = 'doctor'
 /** An outage of seconds must not be an alert for an hour. */
 const INCOMPLETE = ['doctor.not-examined', 'doctor.timed-out']
-const KEPT_SECONDS = 7 * 86_400
 
 const Published = z.object({
   examinedAt: z.coerce.date(),
@@ -48,7 +47,7 @@ export class Examinations {
     if (incomplete && !isLast) throw new Error(`the examination is incomplete: ${incomplete.message}`)
     const { store, clock } = this.#dependencies
     const published = { examinedAt: clock.now(), findings: counts }
-    await store.set(null, KEY, JSON.stringify(published), KEPT_SECONDS)
+    await store.set(null, KEY, JSON.stringify(published)) // without an expiry, so that its age is exposed until the next one
   }
 
   /** Null before the first examination. */

@@ -4,6 +4,7 @@
  */
 import { readdir } from 'node:fs/promises'
 import { constants, monitorEventLoopDelay, PerformanceObserver } from 'node:perf_hooks'
+import { droppedLines } from '../base/log-destination.ts'
 import { Histogram, type Sample, type Series } from './metrics.ts'
 
 const NANOSECONDS = 1e9
@@ -113,6 +114,12 @@ export function processSeries(): Series[] {
         return collections.samples()
       },
       stop,
+    },
+    {
+      name: 'multitenancy_log_lines_dropped_total',
+      help: 'Log lines that this process could not write',
+      type: 'counter',
+      collect: () => [{ value: droppedLines() }],
     },
     {
       name: 'nodejs_version_info',

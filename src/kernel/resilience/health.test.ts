@@ -128,6 +128,7 @@ test('the log has the full text of each change of a check, and no entry for othe
   expect(await probed(refused('db-two.internal:5433'))).toEqual([
     [40, 'a health check fails', 'store', 'db-two.internal:5433; refused'],
   ])
+  expect(await probed(refused('db.internal:5432'))).toEqual([]) // reasons of an unresponsive dependency alternate
   expect(await probed(undefined)).toEqual([[30, 'a health check passes again', 'store', undefined]])
   expect(await probed(undefined)).toEqual([])
 })

@@ -1,7 +1,7 @@
 /**
  * Runs the readiness checks, each with a timeout of two seconds: `ok` if all pass, `fail` if all or a critical one fail or the process
  * drains, else `degraded`. A public `message` names no host, tenant or credential; the admin API and the log have the full text. The log
- * has a line when a check starts to fail, fails for another reason, or recovers.
+ * has a line when a check starts to fail, fails for a new reason, or recovers.
  */
 import type { Logger } from '../base/logger.ts'
 import { withTimeout } from '../base/with-timeout.ts'
@@ -43,7 +43,7 @@ export interface Health {
 }
 
 export interface HealthOptions {
-  /** Receives a line when a check starts to fail, fails for another reason, or passes again. */
+  /** Receives a line when a check starts to fail, fails for a new reason, or passes again. */
   readonly log?: Logger | undefined
   /** Names of checks whose failure alone makes the aggregate `fail`. */
   readonly critical?: readonly string[] | undefined
@@ -55,16 +55,16 @@ export interface HealthOptions {
 export function createHealth(options: HealthOptions = {}): Health {
   const { log, critical = [], timeoutMs = CHECK_TIMEOUT_MS } = options
   const checks = new Map<string, Check>(Object.entries(options.checks ?? {}))
-  /** The messages, without numbers, of the checks that failed last time. */
-  const failing = new Map<string, string>()
+  /** The messages, without numbers, of the checks since they fail. Those of an unresponsive dependency alternate. */
+  const failing = new Map<string, Set<string>>()
   let isDraining = false
   const logChange = (name: string, outcome: Outcome) => {
-    const known = failing.get(name)
+    const known = failing.get(name) ?? new Set()
     if (outcome.isFailed) {
       const reason = fullText(outcome.error)
       const kind = reason.replace(/\d+/g, '#') // how long it has failed is another number at each probe
-      if (kind === known) return
-      failing.set(name, kind)
+      if (known.has(kind)) return
+      failing.set(name, known.add(kind))
       log?.warn({ err: outcome.error, check: name, reason }, 'a health check fails')
     } else if (failing.delete(name)) log?.info({ check: name }, 'a health check passes again')
   }

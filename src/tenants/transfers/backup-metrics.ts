@@ -9,7 +9,7 @@ export const backupSeries = ({ state }: { readonly state: TransferState }): Seri
     [
       {
         name: 'multitenancy_backup_newest_age_seconds',
-        help: 'Age of the newest completed backup of any tenant; absent without a backup',
+        help: 'Age of the newest completed scheduled backup of any tenant; absent without one',
         samples: ({ newest }) => (newest ? [{ value: Math.max(0, (Date.now() - newest.getTime()) / 1_000) }] : []),
       },
       {

@@ -33,7 +33,7 @@ export interface TroubledBackups {
 }
 
 export interface BackupSummary {
-  /** Creation time of the newest completed backup. */
+  /** Creation time of the newest completed backup of a schedule. */
   readonly newest: Date | null
   /** Tenants whose newest attempts have failed. */
   readonly failing: number
@@ -97,7 +97,8 @@ export class TransferState {
 
   async backupSummary(): Promise<BackupSummary> {
     const { rows } = await this.#dependencies.kernel.database.sql(
-      'select max(created_at) as newest from multitenancy.backups where completed_at is not null and deleted_at is null',
+      `select max(created_at) as newest from multitenancy.backups
+       where is_scheduled and completed_at is not null and deleted_at is null`,
     )
     let failing = 0
     let overdue = 0
