@@ -119,7 +119,10 @@ describe('doctor', () => {
       const report = JSON.parse(stdout)
       expect(report).toMatchObject({ status: 'error' })
       expect(report.checks).toContainEqual(expect.objectContaining({ severity: 'error', remedy: expect.any(String) }))
-      expect(JSON.parse(stderr)).toMatchObject({ code: 'E_FINDINGS' })
+      expect(JSON.parse(stderr)).toMatchObject({
+        code: 'E_FINDINGS',
+        detail: expect.stringContaining('The doctor found problems (errors: 1, warnings: 1).'),
+      })
     } finally {
       await database(`update multitenancy.tenants set locator = 't1_known' where id = 'known'`)
     }
