@@ -70,6 +70,23 @@ test('reads continue while the server is read-only, writes return 503, and check
     code: 6,
     stdout: expect.stringMatching(/^backoffice +fail .*database is read-only/m),
   })
+  expect(await drill.tenantry.run('doctor')).toMatchObject({
+    code: 6,
+    stdout: expect.stringMatching(/^error +backoffice\.read-only /m),
+  })
+  for (const line of [['tenant:list'], ['tenant:show', 'acme'], ['tenant:audit:list'], ['dead-letter:list']]) {
+    expect([line, await drill.tenantry.run(...line, '--json')]).toMatchObject([line, { code: 0 }])
+  }
+  for (const line of [
+    ['tenant:create', 'Globex'],
+    ['tenant:update', 'acme', '--name', 'Other'],
+    ['tenant:suspend', 'acme'],
+  ]) {
+    expect([line, await drill.tenantry.run(...line)]).toMatchObject([
+      line,
+      { code: 7, stderr: expect.stringContaining('The database cannot store data: database is read-only') },
+    ])
+  }
   expect(await drill.tenantry.run('serve')).toMatchObject({
     code: 7,
     stderr: expect.stringContaining('The database cannot store data: database is read-only'),

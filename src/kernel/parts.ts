@@ -26,7 +26,7 @@ export const kernelPart: Part<'kernel', Kernel> = {
   ],
   events: [DependencyDegraded],
   service: (kernel) => kernel,
-  start: ({ processes }) => processes.start(),
+  start: ({ processes, canWrite }) => (canWrite ? processes.start() : undefined),
   checks: { backoffice: ({ database }) => assertWritable(database) },
   doctor: [backofficeDiagnosis, queueDiagnosis, clocksDiagnosis],
   metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],

@@ -82,6 +82,12 @@ export interface OpenOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+interface Purpose {
+  readonly role: Role
+  readonly exclusive?: boolean
+  readonly allowsReadOnly?: boolean
+}
+
 export interface Service {
   readonly url: string
   readonly http: Http
@@ -156,7 +162,7 @@ const beside = (http: Mountable, first: Mountable): Mountable => ({
  */
 export async function openTenancy(
   config: ServiceConfig,
-  { role, exclusive = false, logger, signal }: OpenOptions & { role: Role; exclusive?: boolean },
+  { role, exclusive = false, allowsReadOnly = false, logger, signal }: OpenOptions & Purpose,
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
@@ -192,6 +198,7 @@ export async function openTenancy(
       migrations: typeof config.migrations === 'function' ? await config.migrations() : config.migrations,
       satellites: on,
       role,
+      allowsReadOnly,
       logger: log,
     }).catch((error) => {
       if (error instanceof WrongApplicationKey) throw wrongAppKey(config)

@@ -51,6 +51,11 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   /** Allowed destinations of Tenantry's own requests. */
   readonly egress?: EgressSettings
   readonly role?: Role
+  /**
+   * Whether the tenancy also opens if the backoffice is read-only or full: without a record of this process, for a program that reads and
+   * ends. Default: false, the start fails.
+   */
+  readonly allowsReadOnly?: boolean
   readonly health?: { readonly critical?: readonly string[] }
   readonly metrics?: { readonly maxTenantSeries?: number }
   readonly logger?: Logger

@@ -15,6 +15,7 @@ import { assertApplicationKey, keepApplicationKey } from '../kernel/database/app
 import { Database } from '../kernel/database/database.ts'
 import { migrate } from '../kernel/database/migrations.ts'
 import { assertSeparateSessions } from '../kernel/database/session-check.ts'
+import { isWritable } from '../kernel/database/write-failures.ts'
 import type { Doctor } from '../kernel/doctor/doctor.ts'
 import type { Examinations } from '../kernel/doctor/examinations.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
@@ -99,10 +100,11 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     await assertSeparateSessions(config.database.url)
     await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
     await migrate(database, tablesOf(parts))
-    await keepApplicationKey(database, secrets)
+    const canWrite = !config.allowsReadOnly || (await isWritable(database))
+    if (canWrite) await keepApplicationKey(database, secrets)
     const tracing = await openTracing()
     const runner = new PgBossJobs(database, log, tracing)
-    const kernel = openKernel(config, settings, { database, jobs: runner, tracing, types: eventsOf(parts) })
+    const kernel = openKernel(config, settings, { database, canWrite, jobs: runner, tracing, types: eventsOf(parts) })
     const all = compose(parts, kernel, settings, stops)
     const { doctor } = servicesOf(all).examinations as Examinations
     const series = new Metrics()
@@ -111,7 +113,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       series.register(...(part.metrics?.(service) ?? []))
     }
     stops.push(() => series.stop())
-    await startParts(all, runner, role, stops)
+    await startParts(all, runner, { role, canWrite }, stops)
     const isOptional = ({ part: { name } }: WiredPart) => satellites.some((satellite) => satellite.name === name)
     const checks = Object.fromEntries(checksOf(all.filter((one) => !isOptional(one))))
     const health = createHealth({ log, critical, checks })

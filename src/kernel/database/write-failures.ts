@@ -32,6 +32,17 @@ export function writeFailure(error: unknown): string | undefined {
 export const isWriteOutage = (error: unknown): boolean =>
   isDatabaseUnavailable(error) || writeFailure(error) !== undefined
 
+/** Whether the server can store data. Throws if it is unavailable. */
+export async function isWritable(database: Database): Promise<boolean> {
+  try {
+    await assertWritable(database)
+    return true
+  } catch (error) {
+    if (writeFailure(error) === undefined) throw error
+    return false
+  }
+}
+
 /** More than the timeout of a check. A probe on a lost connection must not block the next ones. */
 const PROBE_TIMEOUT_MS = 3_000
 const running = new WeakMap<Database, Promise<unknown>>()

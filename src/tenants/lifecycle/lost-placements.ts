@@ -17,16 +17,17 @@ export interface LostPlacement {
 }
 
 export class LostPlacements {
-  readonly #kernel: Pick<Kernel, 'database' | 'events' | 'clock'>
+  readonly #kernel: Pick<Kernel, 'database' | 'canWrite' | 'events' | 'clock'>
   readonly #storage: Storage
 
-  constructor(kernel: Pick<Kernel, 'database' | 'events' | 'clock'>, storage: Storage) {
+  constructor(kernel: Pick<Kernel, 'database' | 'canWrite' | 'events' | 'clock'>, storage: Storage) {
     this.#kernel = kernel
     this.#storage = storage
   }
 
   /** A configured placement is not lost: its name may be used for a new server. */
   async start(): Promise<void> {
+    if (!this.#kernel.canWrite) return
     await this.#kernel.database.sql('delete from multitenancy.lost_placements where placement = any ($1)', [
       this.#storage.placements,
     ])
