@@ -5,7 +5,7 @@ import { SEVERITIES } from '../kernel/doctor/doctor.ts'
 import type { Core } from '../tenancy/tenancy.ts'
 import { VERSION } from '../tenancy/version.ts'
 
-const Health = z
+export const Health = z
   .object({
     status: z.enum(['ok', 'degraded', 'fail']),
     version: z.string(),
@@ -55,23 +55,22 @@ export const getDoctor = operation({
   },
 })
 
-export const systemOperations = [
-  operation({
-    name: 'health.get',
-    method: 'GET',
-    path: '/health',
-    summary: 'Health of the service, with full messages',
-    reply: Health,
-    alsoStatus: [503],
-    handle: async ({ health }: Core) => {
-      const { status, checks } = await health.report({ detailed: true })
-      return new Reply(status === 'fail' ? 503 : 200, {
-        status,
-        version: VERSION,
-        uptimeSeconds: process.uptime(),
-        checks: { ...checks },
-      })
-    },
-  }),
-  getDoctor,
-]
+export const getHealth = operation({
+  name: 'health.get',
+  method: 'GET',
+  path: '/health',
+  summary: 'Health of the service, with full messages',
+  reply: Health,
+  alsoStatus: [503],
+  handle: async ({ health }: Core) => {
+    const { status, checks } = await health.report({ detailed: true })
+    return new Reply(status === 'fail' ? 503 : 200, {
+      status,
+      version: VERSION,
+      uptimeSeconds: process.uptime(),
+      checks: { ...checks },
+    })
+  },
+})
+
+export const systemOperations = [getHealth, getDoctor]
