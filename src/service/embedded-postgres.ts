@@ -31,6 +31,7 @@ import {
   readPidFile,
   removePidFile,
   stopPostmaster,
+  withoutRejections,
 } from './postmaster.ts'
 
 const DATABASE = 'tenantry'
@@ -193,7 +194,7 @@ async function isResponding(start: Start, postmaster: Postmaster): Promise<boole
   }
 }
 
-/** The ready server, or the output of a server that ended during its start. */
+/** The ready server, or the output of one that ended during its start. */
 async function launch(start: Start): Promise<Postmaster | string> {
   const { directory, programs } = start
   const port = start.port ?? (await freePort())
@@ -221,7 +222,7 @@ async function launch(start: Start): Promise<Postmaster | string> {
     }
     await sleep(POLL_MS)
   }
-  return logFile.added() || end
+  return withoutRejections(logFile.added()) || end
 }
 
 /** Opens the first connection: checks the password, and creates the database if it is missing. */
@@ -293,8 +294,14 @@ async function freePort(): Promise<number> {
 function openLog(path: string, { user }: PostgresPrograms): { handle: number; added(): string } {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
   const isFull = size > LOG_MAX_BYTES
-  const before = isFull ? 0 : size
   const handle = openSync(path, isFull ? 'w' : 'a', 0o600)
   if (user) fchownSync(handle, user.uid, user.gid)
-  return { handle, added: () => readFileSync(path).subarray(before).toString('utf8').trim() }
+  return {
+    handle,
+    added: () =>
+      readFileSync(path)
+        .subarray(isFull ? 0 : size)
+        .toString('utf8')
+        .trim(),
+  }
 }
