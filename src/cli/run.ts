@@ -72,6 +72,9 @@ async function runOne(
     if (command.isOwnMachine && profile !== undefined) {
       throw InvalidRequest(`${command.name} calls no remote service. Omit --profile.`)
     }
+    if (command.readsNoConfig && config !== undefined) {
+      throw InvalidRequest(`${command.name} reads no configuration. Omit --config.`)
+    }
     if (command.isLocal) await assertLocal(command.name, remote)
     const loadConfig = configLoader(config, context.env)
     const input = { ...given, args, terminal, profile, remote, loadConfig }
