@@ -20,9 +20,11 @@ import type { ErrorType } from './src/kernel/base/errors.ts'
 import * as kernelErrors from './src/kernel/base/errors.ts'
 import { sqlOf } from './src/kernel/database/migrations.ts'
 import * as doctorErrors from './src/kernel/doctor/doctor.ts'
+import * as settingsErrors from './src/kernel/processes/settings.ts'
 import { type Catalogue, catalogueOf, openApiOf } from './src/service/catalogue.ts'
 import { satellites } from './src/service/main.ts'
-import { Environment, File } from './src/service/settings.ts'
+import { Environment } from './src/service/settings/environment.ts'
+import { Configuration } from './src/service/settings.ts'
 import * as isolationErrors from './src/tenants/isolation/driver.ts'
 import * as migrationErrors from './src/tenants/migrations/errors.ts'
 import * as tenantErrors from './src/tenants/tenant/errors.ts'
@@ -132,7 +134,7 @@ function errorsPage({ operations, errors }: Catalogue): string {
   // Commands and HTTP both use E_INTERNAL, so it is listed with the errors of the service.
   const [internal, own] = [
     [commandErrors.Failed],
-    errorsOf(commandErrors, profileErrors, requestErrors, targetErrors, doctorErrors).filter(
+    errorsOf(commandErrors, profileErrors, requestErrors, targetErrors, doctorErrors, settingsErrors).filter(
       (one) => one !== commandErrors.Failed,
     ),
   ]
@@ -167,18 +169,22 @@ function settingsPage(): string {
   const variables = Object.entries(propertiesOf(Environment)).map(([name, schema]) =>
     row(`\`${name}\``, defaultAt(Environment.parse({}), [name]), schema.description ?? ''),
   )
-  const keys = Object.entries(propertiesOf(File)).flatMap(([name, schema]) => keyRows([name], schema))
-  return page('Settings', 'The environment takes precedence over the file. docs/operating.md explains their use.', [
-    row('variable', 'default', ''),
-    row(...Array(3).fill('---')),
-    ...variables,
-    '',
-    '`tenantry.config.ts`, `.js` or `.json`:',
-    '',
-    row('key', 'type', 'default', ''),
-    row(...Array(4).fill('---')),
-    ...keys,
-  ])
+  const keys = Object.entries(propertiesOf(Configuration)).flatMap(([name, schema]) => keyRows([name], schema))
+  return page(
+    'Settings',
+    'A definition or file may set any key. Variables apply where it has none; a key and its variable must not differ. docs/operating.md explains their use.',
+    [
+      row('variable', 'default', ''),
+      row(...Array(3).fill('---')),
+      ...variables,
+      '',
+      '`defineTenancy`, `tenantry.config.ts`, `.js` or `.json`:',
+      '',
+      row('key', 'type', 'default', ''),
+      row(...Array(4).fill('---')),
+      ...keys,
+    ],
+  )
 }
 
 type Schema = z.core.JSONSchema.BaseSchema
@@ -188,22 +194,31 @@ const propertiesOf = (schema: z.ZodObject): Record<string, Schema> =>
 
 /** A row for the key if it has a description, and rows for its inner keys, which have defaults even if the key is optional. */
 function keyRows(path: readonly string[], schema: Schema): string[] {
-  const { properties = {}, additionalProperties, items, description = '' } = schema
+  const { description = '' } = schema
+  const { properties = {}, additionalProperties, items } = recordForm(schema)
   const inside = [
     ...Object.entries(properties),
     ...(isObject(additionalProperties) ? [['<name>', additionalProperties] as const] : []),
     ...(isObject(items) ? [['<n>', items] as const] : []),
   ].filter(([, one]) => isObject(one))
-  const value = defaultAt(File.parse({}), path) || shown(schema.default)
+  const value = defaultAt(Configuration.parse({}), path) || shown(schema.default)
   const own = description && row(`\`${path.join('.')}\``, typeOf(schema), value, description)
+  if (path.join() === 'service') return own ? [own] : []
   return [...(own ? [own] : []), ...inside.flatMap(([name, one]) => keyRows([...path, name], one as Schema))]
 }
 
+/** The form of a union that has keys. */
+const recordForm = (schema: Schema): Schema =>
+  (schema.anyOf?.find((one) => isObject((one as Schema).properties)) as Schema | undefined) ?? schema
+
 function typeOf({ type, enum: values, anyOf, items }: Schema): string {
   if (values) return code(values.map(String))
-  if (anyOf) return anyOf.map((one) => typeOf(one as Schema)).join(' or ')
-  if (type === 'array' && isObject(items)) return `array of ${typeOf(items as Schema)}s`
-  return typeof type === 'string' ? type : 'function'
+  if (anyOf) return [...new Set(anyOf.map((one) => typeOf(one as Schema)))].join(' or ')
+  if (type === 'array' && isObject(items)) {
+    const one = typeOf(items as Schema)
+    return /^\w+$/.test(one) ? `array of ${one}s` : 'array'
+  }
+  return typeof type === 'string' ? type : 'value'
 }
 
 const defaultAt = (defaults: unknown, path: readonly string[]): string =>

@@ -1,7 +1,8 @@
 /** Creates a tenancy on a new database, with tenants. */
-import { createTenancy, schemaPg, type Tenancy, type TenancyConfig, type TenantMigration } from '../src/index.ts'
+import { schemaPg, type TenantMigration } from '../src/index.ts'
 import { forEachConcurrent } from '../src/kernel/base/concurrency.ts'
 import { createLogger } from '../src/kernel/base/logger.ts'
+import { createTenancy, type Tenancy, type TenancyConfig } from '../src/tenancy/tenancy.ts'
 import { createTestDatabase } from '../src/testing/base/database.ts'
 
 export const TOKEN = 'a-token-for-the-benchmark'

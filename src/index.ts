@@ -51,12 +51,19 @@ export type { Counted, Counters, Reading, Readings, Take, Taken } from './kernel
 export type { Owner, Store, StoreDriver } from './kernel/store/store.ts'
 export { type ConfigFile, defineConfig } from './service/config.ts'
 export {
+  type Config,
+  createTenancy,
+  type Definition,
+  defineTenancy,
+  type StartOptions,
+} from './service/definition.ts'
+export {
   defineSatellite,
   type Received,
   type Receiver,
   type Satellite,
 } from './tenancy/satellite.ts'
-export { type BackupsConfig, createTenancy, type Tenancy, type TenancyConfig } from './tenancy/tenancy.ts'
+export type { Tenancy } from './tenancy/tenancy.ts'
 export type { Guard, GuardDecision, GuardedTenant, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {

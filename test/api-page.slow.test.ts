@@ -48,7 +48,7 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('the printed link signs in once, and the API page works offline and can send a call', async () => {
+test('the printed link signs in once, and the API page works offline and sends its first examples unchanged', async () => {
   const context = await browser.newContext()
   const requested = watched(context)
   const page = await context.newPage()
@@ -66,6 +66,14 @@ test('the printed link signs in once, and the API page works offline and can sen
   await client.getByRole('button', { name: /^send get request to/i }).click()
   await client.getByText('200 OK').waitFor()
   await client.getByText('"nextCursor"').waitFor()
+  await page.keyboard.press('Escape')
+  await page
+    .getByRole('button', { name: /test request.*post/i })
+    .first()
+    .click()
+  await client.getByRole('button', { name: /^send post request to/i }).click()
+  await client.getByText('201 Created').waitFor()
+  await client.getByText('"Acme Corp"').first().waitFor()
 
   expect(requested.filter((url) => !url.startsWith(`${ready.url}/`))).toEqual([])
   expect(requested.filter((url) => url.includes(ready.adminToken))).toEqual([])

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { loadConfig } from '../src/service/config.ts'
 import { satellites } from '../src/service/main.ts'
-import { Environment } from '../src/service/settings.ts'
+import { Environment } from '../src/service/settings/environment.ts'
 import { TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
 import { EXAMPLES, environmentOf, read } from './deployment.fixture.ts'
 

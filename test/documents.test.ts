@@ -84,12 +84,15 @@ describe('links', () => {
   })
 })
 
-test('each createTenancy of the README, the guides and the examples sets the critical check of the backoffice', () => {
+test('each definition of the README, the guides and the examples sets the critical check of the backoffice', () => {
   const setUps = ['README.md', ...globSync(['docs/*.md', 'examples/**/*.ts'], { cwd: ROOT })].flatMap((file) =>
-    [...textOf(file).matchAll(/createTenancy\(\{\n[\s\S]*?^ *\}\)$/gm)].map(([text]) => ({ file, text })),
+    [...textOf(file).matchAll(/(?:create|define)Tenancy\((?:\{\n|\n)[\s\S]*?^ *\}?\)$/gm)].map(([text]) => ({
+      file,
+      text,
+    })),
   )
   expect(setUps.length).toBeGreaterThan(15)
-  const without = setUps.filter(({ text }) => !text.includes("health: { critical: ['backoffice'] },"))
+  const without = setUps.filter(({ text }) => !text.includes("health: { critical: ['backoffice'] }"))
   expect(without.map(({ file }) => file)).toEqual([])
 })
 

@@ -31,7 +31,9 @@ test(
     await symlink(ROOT, join(directory, 'node_modules/tenantry'))
     await writeFile(join(directory, 'package.json'), '{ "type": "module" }')
     await writeFile(join(directory, 'migrations/0001_notes.sql'), blocksIn('sql').join())
-    await writeFile(join(directory, 'app.js'), blocksIn('js').join())
+    const [definition = '', application = ''] = blocksIn('js')
+    await writeFile(join(directory, 'tenancy.js'), definition)
+    await writeFile(join(directory, 'app.js'), application)
 
     const port = String(await freePort())
     const env = {

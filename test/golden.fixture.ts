@@ -1,6 +1,7 @@
 /** Runs cases of commands in one environment and compares them with golden files. */
 import { afterAll, beforeAll, inject } from 'vitest'
 import { satellites } from '../src/service/main.ts'
+import { processesPart } from '../src/tenancy/processes.ts'
 import { commands as tenantCommands } from '../src/tenants/commands/tenants.ts'
 import type { Api } from './contract/calls.ts'
 import { expectPrinted, expectSameValue } from './contract/golden.ts'
@@ -12,7 +13,11 @@ import { filled, type OpenRunner, openRunner } from './contract/runner.ts'
 
 /** Commands of tenants and satellites, which run on an open tenancy. */
 const onOpenTenancy = Object.entries(merged('commands')).filter(([name]) => !(name in BY_COMMAND_LINE))
-const declared = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
+const declared = [
+  ...tenantCommands,
+  ...(processesPart.commands ?? []),
+  ...satellites.flatMap(({ commands = [] }) => commands),
+]
 const needsWorker = ([name, { isEndless }]: (typeof onOpenTenancy)[number]) =>
   isEndless === true || declared.some((one) => one.name === name && one.needsWorker)
 export const besideWorker = onOpenTenancy.filter(needsWorker)

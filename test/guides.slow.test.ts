@@ -107,7 +107,7 @@ const checked = (): Promise<string[]> =>
   })
 
 /** Runs the commands in one shell, in order, on a new database. */
-test.each(['backups', 'flags', 'metrics', 'clone-and-move', 'quotas', 'webhooks'])(
+test.each(['backups', 'flags', 'metrics', 'clone-and-move', 'quotas', 'settings', 'webhooks'])(
   'the commands of docs/%s.md succeed',
   async (guide) => {
     const commands = blocks.filter((block) => block.guide === guide && block.language === 'sh')

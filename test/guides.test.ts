@@ -36,6 +36,7 @@ test('every guide about embedding has TypeScript', () => {
       'pgbouncer',
       'security',
       'quotas',
+      'settings',
       'receiving-webhooks',
       'sso',
       'webhooks',

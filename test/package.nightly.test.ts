@@ -1,7 +1,7 @@
 /** Checks the published package: the build runs without its sources, and its entries match package.json. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -36,6 +36,22 @@ describe('the published package', () => {
     expect(node('dist/cli/main.js', '--version').trim()).toBe(PACKAGE.version)
   })
 
+  test('an import and the help load no experimental module and print no warning', () => {
+    const report =
+      "process.on('exit', () => console.log(process.moduleLoadList.filter((name) => /sqlite/i.test(name)).join()))"
+    for (const entry of ['tenantry', 'tenantry/testing', 'tenantry/node']) {
+      expect(node('--input-type=module', '-e', `${report}; await import('${entry}')`).trim()).toBe('')
+    }
+    const help = node('--import', `data:text/javascript,${encodeURIComponent(report)}`, 'dist/cli/main.js', '--help')
+    expect(help).toContain('Usage: tenantry')
+    expect(help).not.toContain('NativeModule sqlite')
+  })
+
+  test('the package has no source maps, which would need the sources', () => {
+    expect(globSync('dist/**/*.map', { cwd: ROOT })).toEqual([])
+    expect(readFileSync(join(ROOT, 'dist/index.js'), 'utf8')).not.toContain('sourceMappingURL')
+  })
+
   test.each([
     ['a command', '--version', true],
     ['a service', 'serve', false],
@@ -52,6 +68,8 @@ describe('the published package', () => {
 
   test.each([
     ['tenantry', 'createTenancy'],
+    ['tenantry', 'defineTenancy'],
+    ['tenantry/satellites', 'builtInSatellites'],
     ...satellites.map((folder) => [`tenantry/satellites/${folder}`, 'default']),
     ['tenantry/express', 'expressHandler'],
     ['tenantry/fastify', 'fastifyHandler'],

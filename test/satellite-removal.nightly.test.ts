@@ -1,5 +1,5 @@
 /**
- * Removes each satellite from a copy of the project by deleting its folder and its line in service/main.ts. The copy
+ * Removes each satellite from a copy of the project by deleting its folder and its line in service/satellites.ts. The copy
  * must generate, compile, pass its tests, and have every operation except those of the removed satellite. Examples that
  * use the satellite are left out.
  */
@@ -12,10 +12,10 @@ import { promisify } from 'node:util'
 import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { generated } from '../generate.ts'
 import { catalogueOf } from '../src/service/catalogue.ts'
-import { satellites } from '../src/service/main.ts'
+import { satellites } from '../src/service/satellites.ts'
 
 const ROOT = join(import.meta.dirname, '..')
-const MAIN = 'src/service/main.ts'
+const LIST = 'src/service/satellites.ts'
 const folders = readdirSync(join(ROOT, 'src/satellites'))
 /**
  * Tests that read or run the whole project, and the contract of each remaining satellite. Other tests depend on no
@@ -48,9 +48,9 @@ test.each(folders)(
     const removed = files.filter(
       (file) => file.startsWith(`src/satellites/${folder}/`) || (programs.has(file) && file.endsWith('.test.ts')),
     )
-    changed = [...removed, MAIN, ...generated().keys()]
+    changed = [...removed, LIST, ...generated().keys()]
     for (const file of removed) await rm(join(copy, file))
-    await edit(MAIN, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
+    await edit(LIST, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
 
     await inCopy('generate', process.execPath, ['generate.ts'])
     const configuration = { extends: './tsconfig.json', exclude: ['test/orms', 'test/frameworks/servers', ...programs] }

@@ -1,19 +1,14 @@
 /** A host on Express with Kysely: the admin API, the probes, the metrics, and guarded routes. */
 import type { AddressInfo } from 'node:net'
 import express from 'express'
-import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
+import { createHttp, fromHeader } from 'tenantry'
 import { expressHandler, guard, problemHandler } from 'tenantry/express'
 import { isMember, signedInUser } from '../sessions.ts'
+import definition from '../tenancy.ts'
 
-const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+const { TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
-const tenancy = await createTenancy({
-  database: { url: DATABASE_URL },
-  appKey: TENANTRY_APP_KEY,
-  isolation: [schemaPg()],
-  health: { critical: ['backoffice'] },
-  migrations: `${import.meta.dirname}/../migrations`,
-})
+const tenancy = await definition.start() // DATABASE_URL and TENANTRY_APP_KEY are in the environment
 
 const app = express()
 app.use(expressHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))

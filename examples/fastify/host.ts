@@ -1,18 +1,13 @@
 /** A host on Fastify with raw SQL: the admin API, the probes, the metrics, and guarded routes. */
 import fastify from 'fastify'
-import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
+import { createHttp, fromHeader } from 'tenantry'
 import { fastifyHandler, guard, problemHandler } from 'tenantry/fastify'
 import { isMember, signedInUser } from '../sessions.ts'
+import definition from '../tenancy.ts'
 
-const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+const { TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
-const tenancy = await createTenancy({
-  database: { url: DATABASE_URL },
-  appKey: TENANTRY_APP_KEY,
-  isolation: [schemaPg()],
-  health: { critical: ['backoffice'] },
-  migrations: `${import.meta.dirname}/../migrations`,
-})
+const tenancy = await definition.start() // DATABASE_URL and TENANTRY_APP_KEY are in the environment
 
 const app = fastify()
 app.setErrorHandler(problemHandler(tenancy.kernel.log))

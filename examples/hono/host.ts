@@ -3,19 +3,14 @@ import { serve } from '@hono/node-server'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
 import { Hono } from 'hono'
-import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
+import { createHttp, fromHeader } from 'tenantry'
 import { type GuardedEnv, guard, honoHandler, problemHandler } from 'tenantry/hono'
 import { isMember, signedInUser } from '../sessions.ts'
+import definition from '../tenancy.ts'
 
-const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+const { TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
-const tenancy = await createTenancy({
-  database: { url: DATABASE_URL },
-  appKey: TENANTRY_APP_KEY,
-  isolation: [schemaPg()],
-  health: { critical: ['backoffice'] },
-  migrations: `${import.meta.dirname}/../migrations`,
-})
+const tenancy = await definition.start() // DATABASE_URL and TENANTRY_APP_KEY are in the environment
 
 const notes = pgTable('notes', {
   id: integer().primaryKey().generatedAlwaysAsIdentity(),

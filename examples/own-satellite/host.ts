@@ -1,18 +1,12 @@
 /** A host with a custom satellite and one of Tenantry's, and the admin API of both. */
-import { createHttp, createTenancy, schemaPg } from 'tenantry'
+import { createHttp } from 'tenantry'
 import { serveNode } from 'tenantry/node'
-import { AnnouncementPublished, announcements } from './announcements.ts'
+import { AnnouncementPublished } from './announcements.ts'
+import definition from './tenancy.ts'
 
-const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+const { TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
-const tenancy = await createTenancy({
-  database: { url: DATABASE_URL },
-  appKey: TENANTRY_APP_KEY,
-  isolation: [schemaPg()],
-  health: { critical: ['backoffice'] },
-  migrations: `${import.meta.dirname}/../migrations`,
-  satellites: [announcements()],
-})
+const tenancy = await definition.start() // DATABASE_URL and TENANTRY_APP_KEY are in the environment
 
 tenancy.on(AnnouncementPublished, async ({ tenantId }) => {
   const { data } = await tenancy.announcements.list(tenantId, { limit: 1 })

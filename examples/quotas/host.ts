@@ -6,11 +6,9 @@ import { enforceQuota, expressHandler, guard, problemHandler } from 'tenantry/ex
 import { QuotaThresholdReached, quotas } from 'tenantry/satellites/quotas'
 import { isMember, signedInUser } from '../sessions.ts'
 
-const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+const { TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
 const tenancy = await createTenancy({
-  database: { url: DATABASE_URL },
-  appKey: TENANTRY_APP_KEY,
   isolation: [schemaPg()],
   health: { critical: ['backoffice'] },
   plans: { defaultPlan: 'free', definitions: { free: { limits: { reports: 3 } }, pro: { limits: { reports: 300 } } } },

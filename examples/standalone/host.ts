@@ -1,19 +1,14 @@
 /** A host on node:http without a framework: the admin API, the probes, the metrics, and a guarded route. */
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
-import { createHttp, createTenancy, fromHeader, schemaPg } from 'tenantry'
+import { createHttp, fromHeader } from 'tenantry'
 import { guard, nodeHandler, problemHandler } from 'tenantry/node'
 import { isMember, signedInUser } from '../sessions.ts'
+import definition from '../tenancy.ts'
 
-const { DATABASE_URL = '', TENANTRY_APP_KEY = '', TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
+const { TENANTRY_ADMIN_TOKEN = '', PORT = '3000' } = process.env
 
-const tenancy = await createTenancy({
-  database: { url: DATABASE_URL },
-  appKey: TENANTRY_APP_KEY,
-  isolation: [schemaPg()],
-  health: { critical: ['backoffice'] },
-  migrations: `${import.meta.dirname}/../migrations`,
-})
+const tenancy = await definition.start() // DATABASE_URL and TENANTRY_APP_KEY are in the environment
 const admin = nodeHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] }))
 
 const notes = guard(

@@ -8,6 +8,7 @@
 import { copyFile, mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Config } from 'tenantry'
 import { type Program, type ProgramExit, run } from './program.ts'
 
 const FIRST_MIGRATION = join(import.meta.dirname, '../migrations/0001_notes.sql')
@@ -28,6 +29,8 @@ export interface Service {
   readonly databaseUrl: string
   readonly adminToken: string
   readonly appKey: string
+  /** Settings that a program beside the service must have. */
+  readonly settings: Config
   /** Folder of the host's migrations. */
   readonly migrations: string
   /** Runs `tenantry <words> --json` and returns the parsed output. */
@@ -60,6 +63,7 @@ export async function startService(directory: string, signal: AbortSignal): Prom
       databaseUrl,
       adminToken: await kept('admin-token'),
       appKey: await kept('app-key'),
+      settings: { ...CONFIGURATION, migrations, satellites: {}, backups: { directory: join(data, 'backups') } },
       migrations,
       command: (...words) => resultOf(tenantry(...words, '--json'), `tenantry ${words.join(' ')}`, signal),
       stop,

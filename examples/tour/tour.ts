@@ -9,7 +9,7 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createTenancy, schemaPg } from 'tenantry'
+import { createTenancy } from 'tenantry'
 import { AdminApi, PREFIX } from './admin-api.ts'
 import { audit } from './chapters/audit.ts'
 import { createTenants } from './chapters/create-tenants.ts'
@@ -64,9 +64,9 @@ async function walk(): Promise<void> {
 /** A host on the service's database that runs no jobs and provisions no tenants. */
 async function useAsHost(service: Service): Promise<void> {
   const tenancy = await createTenancy({
+    ...service.settings, // those of the service: processes compare them
     database: { url: service.databaseUrl },
     appKey: service.appKey,
-    isolation: [schemaPg()],
     health: { critical: ['backoffice'] },
     role: 'api',
   })

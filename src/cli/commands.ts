@@ -45,8 +45,15 @@ export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'doctor',
     summary: 'Check the installation, and list problems with remedies',
-    notes: ['--prove, --show-sql and --fix run on the database only, not on a remote service.'],
+    notes: ['--list, --check, --prove, --show-sql and --fix run on the database only, not on a remote service.'],
     options: [
+      { flags: '--list', summary: 'only list the checks' },
+      { flags: '--check <name...>', summary: 'run only this check of --list; can be repeated' },
+      {
+        flags: '--watch <seconds>',
+        summary: 'check at this interval, and print each report that differs from the last one',
+        parse: count,
+      },
       { flags: '--prove', summary: 'also prove the isolation of tenants from the catalogs of their servers' },
       {
         flags: '--show-sql',

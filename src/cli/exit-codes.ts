@@ -1,8 +1,7 @@
 /** Converts the error of a command to an exit code and a message on standard error. */
 import colors from 'picocolors'
 import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
-import { isDatabaseUnavailable } from '../kernel/database/database.ts'
-import { isTlsFailure } from '../kernel/database/tls-failure.ts'
+import { textOf, unreachable } from '../kernel/database/start-failures.ts'
 import { writeFailure } from '../kernel/database/write-failures.ts'
 import { AlreadyRunning } from '../service/backoffice-server.ts'
 import { ConfigurationError } from '../service/config.ts'
@@ -31,6 +30,7 @@ const BY_CODE: Readonly<Record<string, number>> = {
   /** Thrown by a checking command after it has printed its findings. */
   E_FINDINGS: 6,
   E_INTERRUPTED: 130,
+  E_SETTINGS_CONFLICT: 2,
   /** Rate limit of wrong tokens: the same exit code as for one wrong token (401). */
   E_TOO_MANY_ATTEMPTS: 4,
 }
@@ -74,16 +74,8 @@ export function asTenancyError(error: unknown): TenancyError {
   if (error instanceof Interrupted) return Stopped('interrupted')
   if (error instanceof ConfigurationError) return InvalidConfiguration(error.message)
   if (error instanceof AlreadyRunning) return Running(error.message)
-  if (isTlsFailure(error)) {
-    return DependencyUnavailable(
-      `TLS to the database failed (${textOf(error)}). Check the certificate of its server, and sslrootcert and the host in its URL.`,
-    )
-  }
-  if (isDatabaseUnavailable(error)) {
-    return DependencyUnavailable(
-      `The database cannot be reached (${textOf(error)}). Check that its server is running and its URL is correct.`,
-    )
-  }
+  const unavailable = unreachable(error)
+  if (unavailable) return unavailable
   const reason = writeFailure(error)
   if (reason !== undefined) {
     return DependencyUnavailable(
@@ -91,11 +83,6 @@ export function asTenancyError(error: unknown): TenancyError {
     )
   }
   return Failed(textOf(error))
-}
-
-function textOf(error: unknown): string {
-  if (error instanceof AggregateError) return error.errors.map(textOf).join('; ')
-  return error instanceof Error ? error.message || error.name : String(error)
 }
 
 function errorMessageOf({ message, code }: TenancyError, context: ProcessContext): string {

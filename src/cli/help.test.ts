@@ -71,23 +71,25 @@ describe('help', () => {
       Create a tenant and wait until it is active
 
       Arguments:
-        name                  name of the customer
+        name                        name of the customer
 
       Options:
-        --id <id>             your own id; default: a UUIDv7
-        --plan <plan>         plan, written to metadata.plan
-        --metadata <json>     a JSON object
-        --domain <domain...>  host names of the tenant
-        --isolation <driver>  isolation driver
-        --placement <name>    PostgreSQL server
-        --wait <seconds>      wait for the installation (default: 30)
+        --id <id>                   your own id; default: a UUIDv7
+        --plan <plan>               plan, written to metadata.plan
+        --metadata <json>           a JSON object
+        --domain <domain...>        host names of the tenant
+        --isolation <driver>        isolation driver
+        --placement <name>          PostgreSQL server
+        --wait <seconds>            wait for the installation (default: 30)
+        --allow-different-settings  run although a running process has other settings
 
       Options of every command:
-        --json                print the result as one JSON value
-        --yes                 confirm destructive commands without a prompt
-        --config <file>       read this configuration file
-        --profile <name>      run on the remote service of this profile
-        -h, --help            print help
+        --json                      print the result as one JSON value
+        --yes                       confirm destructive commands without a prompt
+        --app <file>                use the definition or configuration in this file
+        --config <file>             the same
+        --profile <name>            run on the remote service of this profile
+        -h, --help                  print help
       "
     `)
     expect(help.stdout).toMatchInlineSnapshot(`
@@ -110,7 +112,8 @@ describe('help', () => {
       Options of every command:
         --json                    print the result as one JSON value
         --yes                     confirm destructive commands without a prompt
-        --config <file>           read this configuration file
+        --app <file>              use the definition or configuration in this file
+        --config <file>           the same
         --profile <name>          run on the remote service of this profile
         -h, --help                print help
       "

@@ -42,7 +42,8 @@ export function inProcess(env: NodeJS.ProcessEnv): InProcess {
   const running = new Set<Run>()
   const tenancies = new Map<string, Promise<Opened>>()
   const openShared: typeof openTenancy = async (config, options) => {
-    const key = JSON.stringify([config, options.role])
+    const satellites = Array.isArray(config.satellites) ? config.satellites.map(({ name }) => name) : config.satellites
+    const key = JSON.stringify([{ ...config, satellites }, options.role])
     // The first run receives the log of the tenancy.
     const opened = tenancies.get(key) ?? openTenancy(config, { ...options, signal: undefined })
     tenancies.set(key, opened)

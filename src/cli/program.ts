@@ -1,35 +1,80 @@
 /** Lists all commands: the program's own, and those of tenants and satellites, which run in an open tenancy or on a remote service. */
-import type { Command } from '../kernel/api/commands.ts'
+import type { Command, Option } from '../kernel/api/commands.ts'
 import type { ProjectedCommand } from '../kernel/api/projection.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'
+import { appPath, readApp } from '../service/app-file.ts'
 import { satellites } from '../service/main.ts'
+import { processesPart } from '../tenancy/processes.ts'
+import type { Satellite } from '../tenancy/satellite.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
 import { runRemotely } from './remote/caller.ts'
 
+/** Commands that create, migrate, back up, move, restore or purge tenants, with the settings of their own process. */
+export const CHANGES_STORAGE: readonly string[] = [
+  'tenant:create',
+  'tenant:activate',
+  'tenant:restore',
+  'tenant:purge',
+  'tenant:migrate',
+  'tenant:migrate:rollback',
+  'tenant:backup',
+  'tenant:backup:run',
+  'tenant:backup:restore',
+  'tenant:backup:adopt',
+  'tenant:backup:delete',
+  'tenant:clone',
+  'tenant:move',
+]
+/** Runs migrations of the next release while the present one serves. */
+const MIGRATE = 'tenant:migrate'
+const ALLOW_DIFFERENT: Option = {
+  flags: '--allow-different-settings',
+  summary: 'run although a running process has other settings',
+}
+
+type Declared = Pick<Satellite, 'name' | 'commands'>
+
 /** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
-  ...[{ name: 'tenants', commands: tenantCommands }, ...satellites]
+  ...groupsOf([{ name: 'tenants', commands: tenantCommands }, processesPart, ...satellites]),
+]
+
+export const allCommands = (all = groups): OwnCommand[] => all.flatMap(({ commands }) => commands)
+
+/** The groups, and those of the host's own satellites in the file of the installation. Starts nothing. */
+export async function groupsWith(app: string | undefined, env: NodeJS.ProcessEnv) {
+  const path = appPath(process.cwd(), app, env)
+  const { content, fault } = path === undefined ? { content: {} } : await readApp(path)
+  const { satellites: given } = (content ?? {}) as { satellites?: unknown }
+  const own = (Array.isArray(given) ? given : []).filter(({ name }) => !satellites.some((one) => one.name === name))
+  return { groups: [...groups, ...groupsOf(own)], fault: fault && `${path}: ${fault}` }
+}
+
+function groupsOf(declared: readonly Declared[]): CommandGroup<OwnCommand>[] {
+  return declared
     .filter(({ commands = [] }) => commands.length > 0)
     .map(({ name, commands = [] }) => ({
       heading: headingOf(name),
       commands: commands.map((command) => inTenancy(name, command)),
-    })),
-]
-
-export const allCommands = (): OwnCommand[] => groups.flatMap(({ commands }) => commands)
+    }))
+}
 
 function inTenancy(part: string, command: Command): OwnCommand {
+  const changesStorage = CHANGES_STORAGE.includes(command.name)
   return {
     ...command,
+    ...(changesStorage ? { options: [...(command.options ?? []), ALLOW_DIFFERENT] } : {}),
     isLocal: !isProjected(command),
     run: async (input) => {
       const target = isProjected(command) ? await input.remote() : undefined
       if (target && isProjected(command)) return runRemotely(command, target, input)
-      await withTenancy(input, { needsWorker: command.needsWorker }, async ({ commands }) => {
+      const isAllowed = !changesStorage || input.options.allowDifferentSettings === true
+      const needsSameSettings = isAllowed ? false : command.name !== MIGRATE || ('but new migrations' as const)
+      await withTenancy(input, { needsWorker: command.needsWorker, needsSameSettings }, async ({ commands }) => {
         const wired = commands.find(({ what }) => what.name === command.name)
         if (!wired) throw SatelliteDisabled(`Satellite "${part}" is disabled.`)
         await wired.what.run(wired.service, input)

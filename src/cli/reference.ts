@@ -1,5 +1,5 @@
 /** Generates the reference page of all commands from their declarations. */
-import { Environment } from '../service/settings.ts'
+import { Environment } from '../service/settings/environment.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
 import { COMMON_OPTIONS, type CommandGroup, type Described, LOCAL_ONLY } from './parser/parser.ts'

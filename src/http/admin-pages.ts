@@ -12,7 +12,7 @@ import { withoutSlash } from './prefix.ts'
 import { Forbidden, Unauthorized } from './problem.ts'
 import { respond, respondHtml, respondJson } from './respond.ts'
 import { isSameOrigin, isSecure, type Sessions } from './sessions.ts'
-import type { Identity, Tokens } from './tokens.ts'
+import { type Identity, mayCall, type Tokens } from './tokens.ts'
 
 const TITLE = 'Tenantry admin API'
 /** Maximum of a body without a token: larger than any credential. */
@@ -61,7 +61,9 @@ export class AdminPages {
   mount(app: Hono<any>): void {
     const { prefix, document, sessions } = this.#options
     const readers = (identity: Identity) => {
-      if (identity.scope === 'runtime') throw Forbidden('A token of scope "runtime" may not read the API description.')
+      if (!mayCall(identity.scope, 'GET', undefined)) {
+        throw Forbidden(`A token of scope "${identity.scope}" may not read the API description.`)
+      }
     }
     app.get(`${prefix}/openapi.json`, (c) => {
       readers(c.env.identity)

@@ -4,7 +4,7 @@
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
-import type { Method, Scope } from '../kernel/api/operation.ts'
+import type { AnyOperation, Method, Scope } from '../kernel/api/operation.ts'
 import { parsed } from '../kernel/base/validate.ts'
 import { fingerprint } from '../kernel/crypto/crypto.ts'
 
@@ -12,7 +12,7 @@ export const AdminToken = z.strictObject({
   /** Becomes the actor in the audit log. */
   name: z.string().min(1).max(100),
   token: z.string().min(16, 'must have at least 16 characters'),
-  scope: z.enum(['admin', 'read', 'runtime']).default('admin'),
+  scope: z.enum(['admin', 'read', 'runtime', 'reveal']).default('admin'),
 })
 export type AdminToken = z.input<typeof AdminToken>
 
@@ -57,10 +57,10 @@ export class Tokens {
 }
 
 /** Whether a token of `scope` may call an operation. */
-export function mayCall(scope: Scope, method: Method | 'HEAD', operationScope: 'runtime' | undefined): boolean {
+export function mayCall(scope: Scope, method: Method | 'HEAD', operationScope: AnyOperation['scope']): boolean {
   if (scope === 'admin') return true
   if (scope === 'read') return method === 'GET' || method === 'HEAD'
-  return operationScope === 'runtime'
+  return operationScope === 'runtime' || (operationScope === 'reveal' && scope === 'reveal')
 }
 
 const digest = (token: string): Buffer => hash('sha256', token, 'buffer')

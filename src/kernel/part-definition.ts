@@ -39,7 +39,7 @@ export interface Receiver<Service = any> {
   readonly receive: (service: Service, request: Received) => Promise<unknown>
 }
 
-/** @typeParam Dependencies settings and services: those of earlier parts for `service`, of all parts for `start` */
+/** @typeParam Dependencies configuration and services: those of earlier parts for `service`, of all parts for `start` */
 export interface Part<Name extends string = string, Service = any, Dependencies = any> {
   readonly name: Name
   readonly tables?: readonly Migration[]

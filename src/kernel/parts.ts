@@ -26,14 +26,10 @@ export const kernelPart: Part<'kernel', Kernel> = {
   ],
   events: [DependencyDegraded],
   service: (kernel) => kernel,
-  start: ({ processes, canWrite }) => (canWrite ? processes.start() : undefined),
   checks: { backoffice: ({ database }) => assertWritable(database) },
   doctor: [backofficeDiagnosis, queueDiagnosis, clocksDiagnosis],
   metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],
-  stop: async ({ egress, processes }) => {
-    await egress.close()
-    await processes.stop()
-  },
+  stop: ({ egress }) => egress.close(),
 }
 
 export const storePart = ({ tables = [] }: StoreDriver): Part<'store', Store> => ({

@@ -49,7 +49,7 @@ test('reports errors of the environment, of keys, between keys and of production
     '<file>: adminTokens: several tokens are named "ops"',
     `<file>: adminTokens: the token of "ops" is also the token of another name`,
     `<file>: migrations: folder ${join(directory, 'absent')} not found`,
-    '<file>: satellites: satellite "brandig" not found; the satellites are auditLogs, billing, branding, featureFlags, impersonation, metrics, quotas, sso, webhooks',
+    '<file>: satellites: satellite "brandig" not found; the satellites are auditLogs, billing, branding, featureFlags, impersonation, metrics, quotas, settings, sso, webhooks',
     '<file>: health.critical: check "weather" not found; the checks are backoffice, store, circuits, logins',
     'DATABASE_URL: required in production',
     'TENANTRY_APP_KEY: required in production (openssl rand -base64 32)',
@@ -66,6 +66,12 @@ test('rejects an unknown mode of TLS and a missing file in the URL of a server',
     '<file>: placements.other.url: sslkey: file /absent/client.key not found or not readable',
   ])
   await expect(load({}, { DATABASE_URL: url('sslmode=verify-full') })).resolves.toBeDefined()
+})
+
+test('rejects a file whose content is no object', async () => {
+  for (const content of ['null', '[]', '7']) {
+    expect(await faultsOf(load(content))).toEqual([expect.stringMatching(/^<file>: \(whole\): .*expected object/)])
+  }
 })
 
 test('reports an unreadable file as one error, together with the others', async () => {
@@ -153,7 +159,10 @@ test('takes the egress proxy from the file or the environment, and reports an in
   const content = { egress: { proxy: 'http://us:one@proxy.example:3128' } }
   expect(await load(content)).toMatchObject(content)
   const proxy = 'https://us:two@proxy.example'
-  expect(await load(content, { TENANTRY_EGRESS_PROXY: proxy })).toMatchObject({ egress: { proxy } })
+  expect(await load({}, { TENANTRY_EGRESS_PROXY: proxy })).toMatchObject({ egress: { proxy } })
+  expect(await faultsOf(load(content, { TENANTRY_EGRESS_PROXY: proxy }))).toEqual([
+    '<file>: egress.proxy and TENANTRY_EGRESS_PROXY have different values: remove one of them',
+  ])
   expect((await load({}, { HTTPS_PROXY: proxy, ALL_PROXY: proxy })).egress.proxy).toBeUndefined()
   const wrong = 'socks5://us:secret@proxy.example'
   expect(await faultsOf(load({ egress: { proxy: wrong } }, { TENANTRY_EGRESS_PROXY: wrong }))).toEqual([

@@ -1,37 +1,58 @@
 /**
- * Loads the configuration: a file (`tenantry.config.ts`, `.js` or `.json`), then the environment, which takes precedence. All errors
- * are reported together, before anything is opened. Outside production, missing secrets are generated in the data directory.
+ * Resolves the configuration: the definition or file, then the environment, then defaults. All errors are reported together, before
+ * anything is opened. A key and its variable with different values are an error. Outside production, the service generates missing
+ * secrets in the data directory.
  */
-import { existsSync, statSync } from 'node:fs'
-import { readFile } from 'node:fs/promises'
-import { dirname, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { resolve } from 'node:path'
+import { isDeepStrictEqual } from 'node:util'
 import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
-import type { Satellite } from '../tenancy/satellite.ts'
-import { billingErrors, billingOf } from './settings/billing.ts'
+import { appFaults, appPath, readApp, type Source } from './app-file.ts'
+import {
+  errorsBetween,
+  isList,
+  type KnownSatellite,
+  missingInLibrary,
+  missingInProduction,
+  tokenOf,
+  validationErrorsOf,
+  validKeys,
+} from './config-errors.ts'
+import { billingErrors, billingOf, secretsIn } from './settings/billing.ts'
+import { Environment } from './settings/environment.ts'
 import { type HealthSettings, healthOf } from './settings/health.ts'
-import { placementErrors } from './settings/isolation.ts'
-import { CHECKS, Environment, File } from './settings.ts'
+import { EXAMPLE_PLANS } from './settings/plans.ts'
+import { Configuration } from './settings.ts'
+import { isOtherStore } from './stores.ts'
 
-const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
-
-type FileConfig = z.output<typeof File>
+type Parsed = z.output<typeof Configuration>
 
 /** Content of a configuration file. `defineConfig` lets an editor check it. */
-export type ConfigFile = z.input<typeof File>
+export type ConfigFile = z.input<typeof Configuration>
 export const defineConfig = (config: ConfigFile): ConfigFile => config
 
-export interface ServiceConfig extends Omit<FileConfig, 'prefix' | 'adminTokens' | 'health'> {
+/** Defaults of a file that is not a definition. */
+const SERVICE_DEFAULTS: ConfigFile = { satellites: {}, backups: {}, plans: EXAMPLE_PLANS }
+
+/** Variables with which a library host may configure itself, in its own form. */
+const OF_THE_HOST = ['PORT', 'HOST', 'LOG_LEVEL']
+
+type FromEnvironment = 'prefix' | 'adminTokens' | 'health' | 'appKey' | 'oldAppKeys' | 'role' | 'service'
+
+export interface ServiceConfig extends Omit<Parsed, FromEnvironment> {
+  /** Path of the file. Absent: there is none. */
+  readonly file: string | undefined
+  /** Directory of relative paths. */
+  readonly base: string
   readonly prefix: string
   readonly adminTokens: readonly AdminToken[]
   readonly port: number
   readonly host: string
   /** Absent: the embedded PostgreSQL in the data directory. */
   readonly databaseUrl: string | undefined
-  /** Absent: the store is in the backoffice database. */
+  /** Of the environment. Absent, without `store`: the store is in the backoffice database. */
   readonly redisUrl: string | undefined
   /** Absent: generated in the data directory. */
   readonly appKey: string | undefined
@@ -53,63 +74,81 @@ export class ConfigurationError extends Error {
 export interface ConfigSource {
   readonly env?: Readonly<Record<string, string | undefined>>
   readonly directory?: string
-  /** Path from `--config`; the file must exist. */
+  /** Path from `--app`; the file must exist. */
   readonly file?: string | undefined
-  /** Existing satellites. Absent: `satellites` may have any name. */
+  /** Built-in satellites. Absent: `satellites` may have any name. */
   readonly satellites?: readonly KnownSatellite[]
 }
 
-type KnownSatellite = Pick<Satellite, 'name' | 'checks'>
-
 /** @throws ConfigurationError with every error of file and environment */
 export async function loadConfig({
-  env: given = process.env,
+  env = process.env,
   directory = process.cwd(),
   file,
   satellites,
 }: ConfigSource = {}): Promise<ServiceConfig> {
-  const env = Object.fromEntries(Object.entries(given).filter(([, value]) => value !== ''))
+  const path = appPath(directory, file, env)
+  const source = path === undefined ? { content: {}, base: directory, isDefinition: false } : await readApp(path)
+  return resolveConfig(source, { env, directory, satellites })
+}
+
+interface Options extends Pick<ConfigSource, 'satellites'> {
+  readonly env: Readonly<Record<string, string | undefined>>
+  /** Directory of the data directory. */
+  readonly directory: string
+  /** Whether nothing is generated: the URL of the backoffice and the application key are required. */
+  readonly isLibrary?: boolean
+}
+
+/** @throws ConfigurationError with every error */
+export async function resolveConfig(
+  { content: given, path, base, isDefinition, fault }: Source,
+  { env: variables, directory, satellites, isLibrary = false }: Options,
+): Promise<ServiceConfig> {
+  const isUsed = (name: string) => !isLibrary || !OF_THE_HOST.includes(name)
+  const env = Object.fromEntries(Object.entries(variables).filter(([name, value]) => value !== '' && isUsed(name)))
   const isProduction = env.NODE_ENV === 'production'
   const environment = Environment.safeParse(env)
-  const path = fileOf(directory, file ?? env.TENANTRY_CONFIG)
-  const { content, fault } = path === undefined ? { content: {} } : await read(path)
-  const parsed = File.safeParse(content)
-  const valid = fault === undefined ? validKeys(content) : {}
+  const content = isObject(given) && !isDefinition ? { ...SERVICE_DEFAULTS, ...given } : given
+  const parsed = Configuration.safeParse(content)
+  const valid = fault === undefined ? withServiceKeys(validKeys(Configuration, content), content) : {}
   const where = path ? `${path}: ` : ''
-  const migrations = migrationsOf(valid, path ? dirname(path) : directory)
+  const migrations = typeof valid.migrations === 'string' ? resolve(base, valid.migrations) : valid.migrations
+  const both = await valuesOfBoth(valid, validKeys(Environment, env))
   const errors = [
     ...(environment.success ? [] : validationErrorsOf(environment.error, '')),
+    ...appFaults(env),
     ...(fault === undefined ? [] : [`${where}${fault}`]),
     ...(fault !== undefined || parsed.success ? [] : validationErrorsOf(parsed.error, where)),
-    ...errorsBetween(valid, env.TENANTRY_ADMIN_TOKEN, migrations, satellites).map((words) => `${where}${words}`),
-    ...(valid.billing && valid.satellites?.billing !== false ? billingErrors(valid.billing, env, plansOf(valid)) : []),
-    ...(isProduction ? missingInProduction(env, fault === undefined ? content : undefined) : []),
+    ...errorsBetween({ ...valid, migrations }, content, env.TENANTRY_ADMIN_TOKEN, satellites).map(
+      (words) => `${where}${words}`,
+    ),
+    ...both.conflicts.map((words) => `${where}${words}`),
+    ...billingErrorsOf(valid, env),
+    ...(isLibrary ? missingInLibrary(both) : []),
+    ...(isProduction && !isLibrary ? missingInProduction(both, env, fault === undefined ? content : undefined) : []),
     ...(isProduction ? rejectedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
   if (errors.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(errors)
 
   const settings = environment.data
-  const { prefix, adminTokens = [], ...rest } = parsed.data
+  const { appKey: _, oldAppKeys: __, service: ___, ...rest } = withServiceKeys(parsed.data, content)
   return {
     ...rest,
-    prefix: settings.TENANTRY_PREFIX ?? prefix ?? DEFAULT_PREFIX,
-    adminTokens: [...tokenOf(settings.TENANTRY_ADMIN_TOKEN), ...adminTokens],
+    file: path,
+    base,
+    prefix: both.prefix ?? DEFAULT_PREFIX,
+    adminTokens: [...tokenOf(settings.TENANTRY_ADMIN_TOKEN), ...(rest.adminTokens ?? [])],
     port: settings.PORT,
     host: settings.HOST,
-    databaseUrl: settings.DATABASE_URL,
+    databaseUrl: both.databaseUrl,
     redisUrl: settings.REDIS_URL,
-    appKey: settings.TENANTRY_APP_KEY,
-    oldAppKeys: settings.TENANTRY_OLD_APP_KEYS,
+    appKey: both.appKey,
+    oldAppKeys: both.oldAppKeys ?? [],
     dataDirectory: resolve(directory, settings.TENANTRY_DATA_DIR),
-    backups: {
-      ...rest.backups,
-      ...(rest.backups.directory
-        ? { directory: resolve(path ? dirname(path) : directory, rest.backups.directory) }
-        : {}),
-    },
-    egress: { ...rest.egress, proxy: settings.TENANTRY_EGRESS_PROXY ?? rest.egress.proxy },
+    egress: { ...rest.egress, proxy: both.proxy },
     billing: rest.billing && billingOf(rest.billing, settings),
-    role: settings.TENANTRY_ROLE,
+    role: both.role ?? 'all',
     logLevel: settings.LOG_LEVEL,
     migrations,
     health: healthOf(rest.health, isProduction),
@@ -117,84 +156,60 @@ export async function loadConfig({
   }
 }
 
-function fileOf(directory: string, given: string | undefined): string | undefined {
-  if (given === undefined) return FILES.map((name) => resolve(directory, name)).find(existsSync)
-  return resolve(directory, given)
-}
+type Variables = Partial<z.output<typeof Environment>>
 
-async function read(path: string): Promise<{ content: unknown; fault?: string }> {
-  if (!existsSync(path)) return { content: {}, fault: 'file not found' }
-  try {
-    if (path.endsWith('.json')) return { content: JSON.parse(await readFile(path, 'utf8')) }
-    return { content: (await import(pathToFileURL(path).href)).default }
-  } catch (error) {
-    return { content: {}, fault: error instanceof Error ? error.message : String(error) }
+/** Values that a key or a variable gives. Both may give one value, but not two. */
+async function valuesOfBoth(valid: Partial<Parsed>, variables: Variables) {
+  const conflicts: string[] = []
+  const value = <T>(
+    key: string,
+    own: T | undefined,
+    variable: string,
+    other: T | undefined,
+    same = isDeepStrictEqual,
+  ) => {
+    if (own !== undefined && other !== undefined && !same(own, other)) {
+      conflicts.push(`${key} and ${variable} have different values: remove one of them`)
+    }
+    return own ?? other
+  }
+  const { database, store, billing, egress } = valid
+  const { stripe } = billing ?? {}
+  const secrets = secretsIn(variables)
+  const hasOtherStore =
+    store !== undefined && variables.REDIS_URL !== undefined && (await isOtherStore(store, variables.REDIS_URL))
+  value<unknown>('store', store, 'REDIS_URL', variables.REDIS_URL, () => !hasOtherStore)
+  value('billing.stripe.apiKey', stripe?.apiKey, 'STRIPE_API_KEY', variables.STRIPE_API_KEY)
+  value(
+    'billing.stripe.webhookSecret',
+    stripe?.webhookSecret && [stripe.webhookSecret].flat(),
+    'STRIPE_WEBHOOK_SECRET',
+    secrets.length > 0 ? secrets : undefined,
+  )
+  return {
+    conflicts,
+    databaseUrl: value('database.url', database?.url, 'DATABASE_URL', variables.DATABASE_URL),
+    appKey: value('appKey', valid.appKey, 'TENANTRY_APP_KEY', variables.TENANTRY_APP_KEY),
+    oldAppKeys: value('oldAppKeys', valid.oldAppKeys, 'TENANTRY_OLD_APP_KEYS', variables.TENANTRY_OLD_APP_KEYS),
+    prefix: value('prefix', valid.prefix, 'TENANTRY_PREFIX', variables.TENANTRY_PREFIX),
+    role: value('role', valid.role, 'TENANTRY_ROLE', variables.TENANTRY_ROLE),
+    proxy: value('egress.proxy', egress?.proxy, 'TENANTRY_EGRESS_PROXY', variables.TENANTRY_EGRESS_PROXY),
   }
 }
 
-const validationErrorsOf = (error: z.ZodError, where: string): string[] =>
-  error.issues.map(({ path, message }) => `${where}${path.map(String).join('.') || '(whole)'}: ${message}`)
+/** A list of satellites has its own billing. */
+const billingErrorsOf = ({ billing, satellites = {}, plans }: Partial<Parsed>, env: Variables): string[] =>
+  billing && !isList(satellites) && satellites.billing !== false
+    ? billingErrors(billing, env, plans && Object.keys(plans.definitions))
+    : []
 
-/** Parses each key separately, so that an error of one key does not hide errors of the others. */
-function validKeys(content: unknown): Partial<FileConfig> {
-  const given = { plans: undefined, ...(typeof content === 'object' ? content : {}) }
-  const keys = Object.entries(given).flatMap(([key, value]) => {
-    const schema = Object.hasOwn(File.shape, key) ? File.shape[key as keyof typeof File.shape] : undefined
-    const parsed = schema?.safeParse(value)
-    return parsed?.success ? [[key, parsed.data]] : []
-  })
-  return Object.fromEntries(keys)
-}
+const isObject = (value: unknown): value is object =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
 
-/** Undefined if the existing plans are unknown. */
-const plansOf = ({ plans }: Partial<FileConfig>): string[] | undefined => plans && Object.keys(plans.definitions)
-
-const migrationsOf = ({ migrations }: Partial<FileConfig>, directory: string): FileConfig['migrations'] =>
-  typeof migrations === 'string' ? resolve(directory, migrations) : migrations
-
-const tokenOf = (token: string | undefined): AdminToken[] => (token ? [{ name: 'admin', token }] : [])
-
-/** Errors that involve several keys. */
-function errorsBetween(
-  { adminTokens = [], placements = {}, health, billing, satellites: switches = {} }: Partial<FileConfig>,
-  givenToken: string | undefined,
-  migrations: FileConfig['migrations'],
-  satellites: readonly KnownSatellite[] | undefined,
-): string[] {
-  const errors: string[] = []
-  const tokens = [...tokenOf(givenToken), ...adminTokens]
-  for (const { name } of repeated(tokens, 'name')) errors.push(`adminTokens: several tokens are named "${name}"`)
-  for (const { name } of repeated(tokens, 'token'))
-    errors.push(`adminTokens: the token of "${name}" is also the token of another name`)
-  if (typeof migrations === 'string' && !isFolder(migrations)) errors.push(`migrations: folder ${migrations} not found`)
-  if (!satellites) return errors
-  const names = satellites.map(({ name }) => name)
-  for (const name of Object.keys(switches)) {
-    if (!names.includes(name))
-      errors.push(`satellites: satellite "${name}" not found; the satellites are ${names.join(', ')}`)
-  }
-  const isOn = (name: string) => switches[name] !== false && (name !== 'billing' || billing !== undefined)
-  const on = satellites.filter(({ name }) => isOn(name))
-  const checks = [...CHECKS, ...on.flatMap((satellite) => Object.keys(satellite.checks ?? {}))]
-  for (const name of health?.critical ?? []) {
-    if (!checks.includes(name))
-      errors.push(`health.critical: check "${name}" not found; the checks are ${checks.join(', ')}`)
-  }
-  return [...errors, ...placementErrors(placements)]
-}
-
-const repeated = (tokens: readonly AdminToken[], by: 'name' | 'token'): AdminToken[] =>
-  tokens.filter((one, index) => tokens.findIndex((other) => other[by] === one[by]) < index)
-
-const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
-
-/** @param content of the file, undefined if it is unreadable */
-function missingInProduction(env: Readonly<Record<string, unknown>>, content: unknown): string[] {
-  const { adminTokens = [] } = (content ?? { adminTokens: undefined }) as { adminTokens?: unknown }
-  const hasNone = content !== undefined && Array.isArray(adminTokens) && adminTokens.length === 0
-  return [
-    ...(env.DATABASE_URL ? [] : ['DATABASE_URL: required in production']),
-    ...(env.TENANTRY_APP_KEY ? [] : ['TENANTRY_APP_KEY: required in production (openssl rand -base64 32)']),
-    ...(env.TENANTRY_ADMIN_TOKEN || !hasNone ? [] : ['TENANTRY_ADMIN_TOKEN or adminTokens: required in production']),
-  ]
+/** The keys of `service` in the content, at their usual place. */
+function withServiceKeys<Keys extends Partial<Parsed>>(valid: Keys, content: unknown): Keys {
+  const service = isObject(content) && 'service' in content ? content.service : undefined
+  if (!isObject(service) || !valid.service) return valid
+  const named = Object.keys(service).map((key) => [key, valid.service?.[key as keyof typeof valid.service]])
+  return { ...valid, ...Object.fromEntries(named) }
 }

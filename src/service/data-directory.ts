@@ -28,7 +28,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
-import { DatabaseSync } from 'node:sqlite'
+import type { DatabaseSync } from 'node:sqlite'
 import { ConfigurationError } from './config.ts'
 
 const OWNER_ONLY = 0o600
@@ -147,8 +147,10 @@ export function readRunning(directory: string): Running | null {
   }
 }
 
+/** Loads SQLite at the first lock: Node 22 prints a warning when it is loaded. */
 function takeLock(path: string): DatabaseSync | undefined {
-  const lock = new DatabaseSync(path, { open: false })
+  const sqlite = process.getBuiltinModule('node:sqlite')
+  const lock = new sqlite.DatabaseSync(path, { open: false })
   try {
     lock.open()
     // By name: opening and closing the file would free a lock that this process already has on it.

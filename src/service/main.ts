@@ -1,12 +1,11 @@
 /**
- * Runs the ready-made service: the only file that imports every satellite.
+ * Runs the ready-made service.
  *
  *   openTenancy   for commands: the tenancy without a server
  *   startService  for `npm start`: the tenancy and its HTTP server
  *
- * Help and the reference need only the list of satellites. Everything else is imported later, while PostgreSQL starts.
+ * Everything that the configuration does not need is imported later, while PostgreSQL starts.
  */
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Http, Mountable } from '../http/app.ts'
 import { pathOf } from '../http/paths.ts'
@@ -16,14 +15,16 @@ import { once } from '../kernel/base/once.ts'
 import { WrongApplicationKey } from '../kernel/database/application-key.ts'
 import { SharedSessions } from '../kernel/database/session-check.ts'
 import { encryptionDiagnosis } from '../kernel/doctor/encryption.ts'
-import type { StoreDriver } from '../kernel/store/store.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
-import type { Role, Tenancy } from '../tenancy/tenancy.ts'
+import type { Role, Tenancy, TenancyConfig } from '../tenancy/tenancy.ts'
 import { ENCRYPTED_LOGINS } from '../tenants/isolation/own-logins.ts'
 import { appKeyOf, wrongAppKey } from './app-key.ts'
 import { openBackofficeServer } from './backoffice-server.ts'
 import { ConfigurationError, type ServiceConfig } from './config.ts'
 import { keptSecret, openDataDirectory } from './data-directory.ts'
+import { satellites, satellitesOn } from './satellites.ts'
+
+export { satellites, satellitesOn } from './satellites.ts'
 
 const DRAIN_MS = 10_000
 /** Time to close connections after requests have used the whole drain period. */
@@ -31,36 +32,6 @@ const CLOSE_MS = 1_000
 const NOT_CRITICAL =
   'no health check is critical: /readyz responds with 200 while the backoffice is unavailable. ' +
   'Set health.critical: ["backoffice"].'
-
-/** All satellites. Deleting a folder and its line here removes exactly that feature. */
-const modules: readonly { default: (options?: any) => Satellite }[] = await Promise.all([
-  import('../satellites/audit-logs/index.ts'),
-  import('../satellites/billing/index.ts'),
-  import('../satellites/branding/index.ts'),
-  import('../satellites/feature-flags/index.ts'),
-  import('../satellites/impersonation/index.ts'),
-  import('../satellites/metrics/index.ts'),
-  import('../satellites/quotas/index.ts'),
-  import('../satellites/sso/index.ts'),
-  import('../satellites/webhooks/index.ts'),
-])
-export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
-
-/** Satellites that the configuration enables, each with its options. */
-export const satellitesOn = (config: Pick<ServiceConfig, 'satellites'>): Satellite[] =>
-  satellites.flatMap(({ name }, index) => {
-    const options = (config as OptionsByName)[SETTINGS_OF[name] ?? name]
-    const isOff = config.satellites[name] === false || (options === undefined && ONLY_CONFIGURED.has(name))
-    return isOff ? [] : (modules[index]?.default(options) ?? [])
-  })
-
-/** Satellites without usable defaults: enabled only by their settings. */
-const ONLY_CONFIGURED: ReadonlySet<string> = new Set(['billing'])
-
-/** Settings keys that differ from the satellite's name. */
-const SETTINGS_OF: Readonly<Record<string, string>> = { auditLogs: 'audit' }
-
-type OptionsByName = Readonly<Record<string, unknown>>
 
 export interface Opened {
   readonly tenancy: Tenancy
@@ -86,6 +57,7 @@ interface Purpose {
   readonly role: Role
   readonly exclusive?: boolean
   readonly allowsReadOnly?: boolean
+  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
 export interface Service {
@@ -162,7 +134,7 @@ const beside = (http: Mountable, first: Mountable): Mountable => ({
  */
 export async function openTenancy(
   config: ServiceConfig,
-  { role, exclusive = false, allowsReadOnly = false, logger, signal }: OpenOptions & Purpose,
+  { role, exclusive = false, allowsReadOnly = false, logger, signal, needsSameSettings }: OpenOptions & Purpose,
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
@@ -170,37 +142,22 @@ export async function openTenancy(
   const appKey = await appKeyOf(config, log)
   const generatedToken = () => keptSecret(openDataDirectory(config.dataDirectory), 'admin-token')
   const adminTokens = config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: generatedToken() }]
-  const [database, { createTenancy }, { isolationDrivers }, { archivesOf }] = await Promise.all([
+  const [database, { createTenancy }, { tenancyConfigOf }] = await Promise.all([
     openBackofficeServer(config, { exclusive, signal, log }),
     import('../tenancy/tenancy.ts'),
-    import('./isolation-drivers.ts'),
-    import('./archives.ts'),
+    import('./tenancy-config.ts'),
   ])
   try {
-    const { isolation, placements, plans, tenants, backups, circuit, resilience, egress, health, metrics, redisUrl } =
-      config
-    const tenancy = await createTenancy({
-      database: { url: database.url },
+    const composed = await tenancyConfigOf(config, {
+      url: database.url,
       appKey,
-      oldAppKeys: config.oldAppKeys,
-      store: redisUrl === undefined ? undefined : await storeOf(redisUrl),
-      isolation: isolationDrivers(isolation),
-      defaultIsolation: isolation.default,
-      placements,
-      plans,
-      tenants,
-      backups: { ...backups, archives: archivesOf(backups, join(config.dataDirectory, 'backups')) },
-      circuit,
-      resilience,
-      egress,
-      health,
-      metrics,
-      migrations: typeof config.migrations === 'function' ? await config.migrations() : config.migrations,
       satellites: on,
       role,
       allowsReadOnly,
       logger: log,
-    }).catch((error) => {
+      needsSameSettings,
+    })
+    const tenancy = await createTenancy(composed).catch((error) => {
       if (error instanceof WrongApplicationKey) throw wrongAppKey(config)
       if (error instanceof SharedSessions) throw new ConfigurationError([`DATABASE_URL: ${error.message}`])
       throw error
@@ -228,12 +185,6 @@ export async function openTenancy(
     await database.stop()
     throw error
   }
-}
-
-/** Imports ioredis only for a configured Redis. */
-async function storeOf(redisUrl: string): Promise<StoreDriver> {
-  const { redisStore } = await import('../drivers/store/redis.ts')
-  return redisStore({ url: redisUrl })
 }
 
 /** False if the time limit ends first; the later result of `work` is ignored. */

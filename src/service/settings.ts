@@ -1,38 +1,28 @@
-/** Schema of the configuration file and the environment, with a description of each key. docs/reference/settings.md is made from it. */
+/** Schema of a configuration (definition or file), with a description of each key. docs/reference/settings.md is made from it. */
 import { z } from 'zod'
 import { isAllowedHost } from '../http/allowed-hosts.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { AdminToken } from '../http/tokens.ts'
-import { isAppKey } from '../kernel/crypto/crypto.ts'
+import type { Clock } from '../kernel/base/clock.ts'
+import type { Logger } from '../kernel/base/logger.ts'
 import { ResilienceSettings } from '../kernel/resilience/resilience.ts'
+import type { Satellite } from '../tenancy/satellite.ts'
 import type { TenantMigration } from '../tenants/isolation/migrations.ts'
 import { Placement } from '../tenants/tenant/tenant.ts'
 import { Backups } from './settings/backups.ts'
 import { BillingSettings } from './settings/billing.ts'
-import { EgressFile, ProxyUrl } from './settings/egress.ts'
+import { EgressFile } from './settings/egress.ts'
+import { AppKey } from './settings/environment.ts'
 import { Health } from './settings/health.ts'
 import { Group, PathPrefix, RequestSettings } from './settings/http.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './settings/isolation.ts'
-import { EXAMPLE_PLANS, Plans } from './settings/plans.ts'
+import { Plans } from './settings/plans.ts'
+import { Store } from './settings/store.ts'
 
 /** Checks of service/main.ts, in addition to those of satellites. */
 export const CHECKS = ['backoffice', 'store', 'circuits', 'logins']
 
-const Port = z
-  .string()
-  .regex(/^\d{1,5}$/, 'must be a port from 0 to 65535')
-  .transform(Number)
-  .refine((port) => port <= 65_535, 'must be a port from 0 to 65535')
-const RedisUrl = z
-  .string()
-  .refine(
-    (text) => /^rediss?:$/.test(URL.parse(text)?.protocol ?? ''),
-    'must be a URL such as redis://user:password@host:6379/0',
-  )
-const AppKey = z.string().refine(isAppKey, 'must be 32 bytes in base64; generate one with: openssl rand -base64 32')
-
-/** Content of the configuration file. */
-export const File = z.strictObject({
+const ServiceKeys = {
   prefix: PathPrefix.optional().describe(`Path prefix of the admin API. Default: \`${DEFAULT_PREFIX}\``),
   adminTokens: z
     .array(
@@ -40,14 +30,44 @@ export const File = z.strictObject({
         name: AdminToken.shape.name.describe('Name in the audit log'),
         token: AdminToken.shape.token.describe('At least 16 characters'),
         scope: AdminToken.shape.scope.describe(
-          '`admin` (default): all. `read`: GET. `runtime`: for each request of a host',
+          '`admin` (default): all. `read`: GET. `runtime`: for each request of a host. `reveal`: the same, and secrets of settings',
         ),
       }),
     )
     .optional()
     .describe('Tokens of the admin API, in addition to `TENANTRY_ADMIN_TOKEN`'),
-  plans: Plans.default(EXAMPLE_PLANS).describe('Plans and their limits'),
-  isolation: Isolation.default({}).describe('Isolation drivers of tenants'),
+  probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
+  exposition: Group('Metrics over HTTP', '`/metrics`'),
+  accessLog: z.boolean().default(true).describe('Whether each request has a log line of level info'),
+  requests: RequestSettings.prefault({}).describe('Time limits of requests to the admin API'),
+  allowedHosts: z
+    .array(z.string().refine(isAllowedHost, 'must be a host name without a port, such as status.example.com'))
+    .optional()
+    .describe(
+      'Further host names of probes and metrics. `*` allows any. Default: on loopback addresses none, otherwise any',
+    ),
+}
+
+/** Content of `defineTenancy`, `tenantry.config.ts`, `.js` or `.json`. Every collaborator is a value or its JSON form. */
+export const Configuration = z.strictObject({
+  ...ServiceKeys,
+  database: z
+    .strictObject({
+      url: PostgresUrl.optional().describe('URL of the backoffice database, as `DATABASE_URL`'),
+      max: z.int().min(1).optional().describe('Maximum number of connections. Default: 10'),
+    })
+    .optional()
+    .describe('Backoffice database'),
+  appKey: AppKey.optional().describe('Application key, as `TENANTRY_APP_KEY`: 32 bytes in base64'),
+  oldAppKeys: z.array(AppKey).readonly().optional().describe('Former application keys, as `TENANTRY_OLD_APP_KEYS`'),
+  store: Store.optional().describe(
+    'Store: `postgres` (default), `memory`, `{ driver: redis, url }`, or a driver such as `redisStore({ url })`',
+  ),
+  plans: Plans.optional().describe('Plans and their limits. Default in a file: `free`, `pro`, `enterprise`'),
+  isolation: Isolation.default({}).describe(
+    'Isolation drivers of tenants: a list, whose first is the default, or `{ default, drivers }`',
+  ),
+  defaultIsolation: z.string().min(1).optional().describe('Driver of a tenant that names none, in place of the first'),
   placements: z
     .record(Placement, PlacementSettings)
     .default({})
@@ -55,13 +75,15 @@ export const File = z.strictObject({
   migrations: z
     .union([
       z.string().min(1),
-      z.custom<() => Promise<TenantMigration[]>>(
-        (value) => typeof value === 'function',
-        'must be a folder or a function',
+      z.custom<readonly TenantMigration[] | (() => Promise<readonly TenantMigration[]>)>(
+        (value) => typeof value === 'function' || Array.isArray(value),
+        'must be a folder, a list or a function',
       ),
     ])
     .optional()
-    .describe("Folder of the host's tenant migrations, relative to the file, or a function that returns them"),
+    .describe(
+      "Folder of the host's tenant migrations, relative to the file, or a list, or a function that returns one",
+    ),
   tenants: z
     .strictObject({
       retentionDays: z.number().min(0).default(30).describe('Days in which a deleted tenant can be restored'),
@@ -74,7 +96,7 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Deleted tenants, and tenants during an outage of the backoffice'),
-  backups: Backups.prefault({}).describe('Storage and schedule of backups'),
+  backups: Backups.optional().describe('Storage and schedule of backups. Absent in a definition: no backups'),
   circuit: z
     .strictObject({
       threshold: z
@@ -172,6 +194,15 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Outbound webhooks'),
+  settings: z
+    .strictObject({
+      define: z
+        .record(z.string(), z.unknown())
+        .default({})
+        .describe('Definitions by name: JSON Schemas, `writeOnly: true` for a secret. In TypeScript also Zod schemas'),
+    })
+    .prefault({})
+    .describe('Settings of tenants'),
   egress: EgressFile.prefault({}).describe("Tenantry's own requests: webhooks, single sign-on"),
   resilience: ResilienceSettings.extend({
     redis: ResilienceSettings.shape.redis.describe('While the store is unavailable: `fail-open` or `fail-closed`'),
@@ -198,62 +229,23 @@ export const File = z.strictObject({
     })
     .prefault({})
     .describe('Metrics of the service and of each tenant'),
-  satellites: z.record(z.string(), z.boolean()).default({}).describe('`{ <name>: false }` disables a satellite'),
-  probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
-  exposition: Group('Metrics over HTTP', '`/metrics`'),
-  accessLog: z.boolean().default(true).describe('Whether each request has a log line of level info'),
-  requests: RequestSettings.prefault({}).describe('Time limits of requests to the admin API'),
-  allowedHosts: z
-    .array(z.string().refine(isAllowedHost, 'must be a host name without a port, such as status.example.com'))
+  satellites: z
+    .union([
+      z.record(z.string(), z.boolean()),
+      z
+        .array(z.custom<Satellite>((value: any) => typeof value?.service === 'function', 'must be a satellite'))
+        .readonly(),
+    ])
+    .default([])
+    .describe('`{ <name>: false }`: all built-in satellites but these. A list: exactly these. Default in a file: `{}`'),
+  role: z.enum(['all', 'api', 'worker']).optional().describe('Role of the process, as `TENANTRY_ROLE`'),
+  logger: z
+    .custom<Logger>((value: any) => typeof value?.info === 'function', 'must be a logger')
     .optional()
-    .describe(
-      'Further host names of probes and metrics. `*` allows any. Default: on loopback addresses none, otherwise any',
-    ),
-})
-
-/** Content of the environment. An empty variable counts as absent. */
-export const Environment = z.object({
-  PORT: Port.default(4000).describe('Port. 0 selects a free port and prints it'),
-  HOST: z.string().min(1).default('127.0.0.1').describe('Address to listen on'),
-  DATABASE_URL: PostgresUrl.optional().describe('URL of the backoffice database. Absent: embedded PostgreSQL'),
-  REDIS_URL: RedisUrl.optional().describe('URL of Redis or Valkey, the store. Absent: the backoffice database'),
-  TENANTRY_ADMIN_TOKEN: z
-    .string()
-    .min(16, 'must have at least 16 characters')
+    .describe('Logger, in code only. Default: JSON lines on standard error'),
+  clock: z
+    .custom<Clock>((value: any) => typeof value?.now === 'function', 'must be a clock')
     .optional()
-    .describe('At least 16 characters. Absent without `adminTokens`: generated in the data directory'),
-  TENANTRY_APP_KEY: AppKey.optional().describe('32 bytes in base64. Absent: generated in the data directory'),
-  TENANTRY_OLD_APP_KEYS: z
-    .string()
-    .default('')
-    .transform((text) =>
-      text
-        .split(',')
-        .map((key) => key.trim())
-        .filter(Boolean),
-    )
-    .pipe(z.array(AppKey))
-    .describe('Former application keys, separated by commas: used to decrypt, never to encrypt'),
-  TENANTRY_DATA_DIR: z.string().min(1).default('.tenantry').describe('Data directory'),
-  TENANTRY_EGRESS_PROXY: ProxyUrl.optional().describe('Proxy, in place of `egress.proxy`'),
-  TENANTRY_PREFIX: PathPrefix.optional().describe('Path prefix of the admin API, in place of `prefix`'),
-  TENANTRY_ROLE: z
-    .enum(['all', 'api', 'worker'])
-    .default('all')
-    .describe('`api` serves; `worker` runs jobs and serves the probes'),
-  TENANTRY_CONFIG: z.string().min(1).optional().describe('Path of a configuration file, as `--config`'),
-  STRIPE_API_KEY: z.string().optional().describe('API key of `billing`, in place of that in the file'),
-  STRIPE_WEBHOOK_SECRET: z
-    .string()
-    .optional()
-    .describe('Signing secrets of `billing`, in place of those in the file, by commas'),
-  STRIPE_ALLOW_LIVE_IN_DEV: z
-    .string()
-    .optional()
-    .describe('`true`: allow a live key outside of production. Real cards are charged'),
-  NODE_ENV: z.string().optional().describe('`production`: nothing is generated; a missing setting is an error'),
-  LOG_LEVEL: z
-    .enum(['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'])
-    .default('info')
-    .describe('Minimum level of log messages'),
+    .describe('Clock, in code only'),
+  service: z.strictObject(ServiceKeys).partial().optional().describe('Any of the keys of the ready-made service'),
 })

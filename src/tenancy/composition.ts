@@ -31,8 +31,8 @@ export const eventsOf = (parts: readonly Part[]): EventType[] => parts.flatMap((
 type Stops = (() => unknown)[]
 
 /** Creates the services, in order, and subscribes their listeners. If one fails, the created ones are stopped. */
-export function compose(parts: readonly Part[], kernel: Kernel, settings: object, stops: Stops): WiredPart[] {
-  const dependencies: Record<string, unknown> = { settings }
+export function compose(parts: readonly Part[], kernel: Kernel, configuration: object, stops: Stops): WiredPart[] {
+  const dependencies: Record<string, unknown> = { configuration }
   const all = parts.map((part) => {
     const service = part.service(kernel, dependencies)
     dependencies[part.name] = service

@@ -4,6 +4,7 @@ import type { Clock } from '../kernel/base/clock.ts'
 import type { Logger } from '../kernel/base/logger.ts'
 import type { DatabaseOptions } from '../kernel/database/database.ts'
 import type { EgressSettings } from '../kernel/egress/egress.ts'
+import type { SameSettings } from '../kernel/processes/processes.ts'
 import type { CircuitRule } from '../kernel/resilience/circuit.ts'
 import type { ResilienceConfig } from '../kernel/resilience/resilience.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
@@ -56,6 +57,8 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
    * ends. Default: false, the start fails.
    */
   readonly allowsReadOnly?: boolean
+  /** Whether any difference to the settings of a running process prevents the start; default: only conflicts. */
+  readonly needsSameSettings?: SameSettings | undefined
   readonly health?: { readonly critical?: readonly string[] }
   readonly metrics?: { readonly maxTenantSeries?: number }
   readonly logger?: Logger

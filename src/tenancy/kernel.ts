@@ -7,12 +7,11 @@ import { Streams } from '../kernel/events/streams.ts'
 import type { Jobs } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { TenantLabels } from '../kernel/metrics/tenant-labels.ts'
-import { Processes } from '../kernel/processes/processes.ts'
+import type { Processes } from '../kernel/processes/processes.ts'
 import { Resilience } from '../kernel/resilience/resilience.ts'
 import type { Tracing } from '../kernel/resilience/tracing.ts'
 import type { TenancyConfig } from './config.ts'
 import type { Settings } from './settings.ts'
-import { VERSION } from './version.ts'
 
 const MAX_TENANT_SERIES = 1_000
 
@@ -22,13 +21,14 @@ interface Opened {
   readonly jobs: Jobs
   readonly tracing: Tracing
   readonly types: readonly EventType[]
+  readonly processes: Processes
 }
 
 /** Opens the store last, so that an error leaves nothing open. */
 export function openKernel(
   config: TenancyConfig,
   { secrets, clock, log, store }: Settings,
-  { database, canWrite, jobs, tracing, types }: Opened,
+  { database, canWrite, jobs, tracing, types, processes }: Opened,
 ): Kernel {
   const events = new Events(database, clock, types)
   return {
@@ -43,7 +43,7 @@ export function openKernel(
     tracing,
     labels: new TenantLabels(config.metrics?.maxTenantSeries ?? MAX_TENANT_SERIES),
     egress: new Egress(config.egress),
-    processes: new Processes(database, log, { role: config.role ?? 'all', version: VERSION }),
+    processes,
     clock,
     log,
     store: store.open({ database, clock, log }),

@@ -20,10 +20,11 @@ import { tables } from '../tenants/tenant/tables.ts'
 import type { TenantServices } from '../tenants/tenant-services.ts'
 import { Tenants } from '../tenants/tenants.ts'
 import { transfersPart } from '../tenants/transfers/part.ts'
+import { processesPart } from './processes.ts'
 import type { Satellite } from './satellite.ts'
 
 interface Dependencies extends TenantServices {
-  readonly settings: { readonly retentionMs: number }
+  readonly configuration: { readonly retentionMs: number }
 }
 
 const tenantsPart: Part<'tenants', Tenants, Dependencies> = {
@@ -33,15 +34,15 @@ const tenantsPart: Part<'tenants', Tenants, Dependencies> = {
     ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
     BackofficeRestored,
   ],
-  service: (kernel, { settings, ...services }) => new Tenants(kernel, services, settings.retentionMs),
+  service: (kernel, { configuration, ...services }) => new Tenants(kernel, services, configuration.retentionMs),
   operations,
   commands,
   doctor: diagnoses,
 }
 
-/** Members of a tenancy that are not services of parts, and a name of the settings. */
+/** Members of a tenancy that are not services of parts, and the name of the configuration. */
 const RESERVED = [
-  'settings',
+  'configuration',
   'health',
   'doctor',
   'series',
@@ -71,6 +72,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     kernelPart,
     storePart(store),
     examinationsPart,
+    processesPart,
     tableChangesPart,
     circuitsPart,
     storagePart,

@@ -62,7 +62,7 @@ describe('the parts of a tenancy', () => {
   test('have unique names', () => {
     const named = (name: string) => defineSatellite({ name, summary: '', service: () => undefined })
     const parts = (...names: string[]) => partsOf(memoryStore(), names.map(named))
-    for (const name of ['kernel', 'transfers', 'scope', 'settings', 'stop']) {
+    for (const name of ['kernel', 'transfers', 'scope', 'configuration', 'stop']) {
       expect(() => parts(name)).toThrow(`Satellite "${name}" has the name of a part of every tenancy.`)
     }
     expect(() => parts('notes', 'tasks', 'notes')).toThrow('Satellite "notes" is configured twice.')

@@ -12,15 +12,17 @@ import type { Command } from '../kernel/api/commands.ts'
 import { once } from '../kernel/base/once.ts'
 import { stopAll } from '../kernel/base/stop-all.ts'
 import { assertApplicationKey, keepApplicationKey } from '../kernel/database/application-key.ts'
-import { Database } from '../kernel/database/database.ts'
-import { migrate } from '../kernel/database/migrations.ts'
+import { Database, type Session } from '../kernel/database/database.ts'
+import { migrateLocked } from '../kernel/database/migrations.ts'
 import { assertSeparateSessions } from '../kernel/database/session-check.ts'
+import { explained } from '../kernel/database/start-failures.ts'
 import { isWritable } from '../kernel/database/write-failures.ts'
 import type { Doctor } from '../kernel/doctor/doctor.ts'
 import type { Examinations } from '../kernel/doctor/examinations.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { Metrics, type Series } from '../kernel/metrics/metrics.ts'
+import { Processes } from '../kernel/processes/processes.ts'
 import { type Check, createHealth, type Health } from '../kernel/resilience/health.ts'
 import { healthSeries } from '../kernel/resilience/health-metrics.ts'
 import { openTracing } from '../kernel/resilience/tracing.ts'
@@ -29,6 +31,7 @@ import type { TenantHandle } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
 import type { HostJobs } from '../tenants/host-jobs/part.ts'
 import { PLACEMENT_PASSWORDS } from '../tenants/isolation/own-logins.ts'
+import { assertDriversOfTenants } from '../tenants/isolation/used-drivers.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 import {
   checksOf,
@@ -45,12 +48,13 @@ import {
 import type { TenancyConfig } from './config.ts'
 import { openKernel } from './kernel.ts'
 import { partsOf } from './parts.ts'
+import { processSettings } from './process-settings.ts'
 import type { AnyOperation, Receiver, Satellite, ServicesOf } from './satellite.ts'
 import { settingsOf } from './settings.ts'
 import { VERSION } from './version.ts'
 
 export type { Wired } from './composition.ts'
-export type { BackupsConfig, Role, TenancyConfig } from './config.ts'
+export type { Role, TenancyConfig } from './config.ts'
 
 export interface Core extends Scope, HostJobs {
   readonly kernel: Kernel
@@ -91,6 +95,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   const given = await settingsOf(config)
   const { secrets, store } = given
   const parts = partsOf(store, satellites)
+  const drivers = given.storage.drivers.map(({ name }) => name)
   const database = new Database(config.database, given.log)
   const { log } = database
   const settings = { ...given, log }
@@ -99,12 +104,30 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   try {
     await assertSeparateSessions(config.database.url)
     await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
-    await migrate(database, tablesOf(parts))
+    const processes = new Processes(database, log, {
+      role,
+      version: VERSION,
+      settings: await processSettings(given, satellites),
+      needsSameSettings: config.needsSameSettings,
+    })
+    stops.push(() => processes.stop())
+    const prepare = async (client: Session) => {
+      await assertDriversOfTenants(client, drivers)
+      await migrateLocked(client, tablesOf(parts))
+    }
     const canWrite = !config.allowsReadOnly || (await isWritable(database))
+    await (canWrite ? processes.start(prepare) : processes.check(prepare))
     if (canWrite) await keepApplicationKey(database, secrets)
     const tracing = await openTracing()
     const runner = new PgBossJobs(database, log, tracing)
-    const kernel = openKernel(config, settings, { database, canWrite, jobs: runner, tracing, types: eventsOf(parts) })
+    const kernel = openKernel(config, settings, {
+      database,
+      canWrite,
+      jobs: runner,
+      tracing,
+      types: eventsOf(parts),
+      processes,
+    })
     const all = compose(parts, kernel, settings, stops)
     const { doctor } = servicesOf(all).examinations as Examinations
     const series = new Metrics()
@@ -129,7 +152,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     return Object.assign(core, servicesOf(all.filter(isOptional))) as Tenancy<Satellites>
   } catch (error) {
     await stop()
-    throw error
+    throw explained(error)
   }
 }
 

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
+import { processesPart } from '../../src/tenancy/processes.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Part } from './row.ts'
@@ -19,7 +20,11 @@ describe('contract cases of all parts', () => {
     expect(casesOf('operations')).toEqual(namesOf(catalogue.operations)))
   test('contract cases have each job once', () => expect(casesOf('jobs')).toEqual(namesOf(catalogue.jobs)))
   test('contract cases have each command once', () => {
-    const commands = [...tenantCommands, ...satellites.flatMap(({ commands = [] }) => commands)]
+    const commands = [
+      ...tenantCommands,
+      ...(processesPart.commands ?? []),
+      ...satellites.flatMap(({ commands = [] }) => commands),
+    ]
     expect(casesOf('commands')).toEqual(namesOf(commands))
   })
   test('contract cases have each event once', () =>

@@ -25,7 +25,7 @@ export const BY_COMMAND_LINE: Readonly<Record<string, ProgramCase>> = {
     line: ['acme'],
     stdin: 'console.log(JSON.stringify(await sql`select 1 as one`))',
   },
-  'tenant:backup:run': { line: ['--config', '{directory}/daily-backups.json'] },
+  'tenant:backup:run': { line: ['--config', '{directory}/daily-backups.json', '--allow-different-settings'] },
 }
 
 /** Commands that run until they are stopped. */

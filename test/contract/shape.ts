@@ -2,8 +2,10 @@
  * Normalizes output of commands: replaces ids, times, hashes, tokens, addresses and amounts that depend on the machine.
  * Equal items of a list are then merged, because their number is not part of the shape.
  */
+import { hostname } from 'node:os'
 
 const TEXTS: readonly [RegExp, string][] = [
+  [new RegExp(`\\b${hostname().replaceAll('.', '\\.')}:\\d+\\b`, 'g'), '<process>'],
   [/\bwhsec_[A-Za-z0-9+/]+=*/g, '<secret>'],
   [/\b[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g, '<uuid>'],
   [/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z/g, '<time>'],

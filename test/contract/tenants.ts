@@ -119,6 +119,7 @@ export const tenants: Part = {
     'plans.list': { success: {}, wrong: wrongQuery, needsNoDatabase: true },
     'health.get': { success: {}, wrong: wrongQuery },
     'doctor.get': { success: {}, wrong: wrongQuery },
+    'processes.list': { success: {}, wrong: wrongQuery },
   },
   commands: {
     'tenant:list': { line: ['--limit', '1', '--status', 'active'] },
@@ -129,6 +130,7 @@ export const tenants: Part = {
     },
     'tenant:plan:set': { line: ['{id}', 'pro'] },
     'plan:list': { line: [] },
+    processes: { line: [] },
     'dead-letter:list': { given: [DEAD], line: ['--tenant', '{id}'] },
     'dead-letter:show': { given: [DEAD], line: ['{deadLetterId}'] },
     'dead-letter:retry': { given: [DEAD], line: ['{deadLetterId}'] },

@@ -1,5 +1,6 @@
 /** The application that every host serves: the same routes on the same tenancy, with each framework. */
 import {
+  type Config,
   createHttp,
   currentContext,
   fromHeader,
@@ -8,7 +9,6 @@ import {
   type GuardedTenant,
   type Http,
   type Tenancy,
-  type TenancyConfig,
 } from 'tenantry'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 import { impersonation } from 'tenantry/satellites/impersonation'
@@ -27,7 +27,7 @@ export type ApplicationTenancy = Tenancy<typeof satellites>
 export const CONFIG = {
   satellites,
   plans: { defaultPlan: 'free', definitions: { free: { limits: { exports: EXPORTS } } } },
-} satisfies Partial<TenancyConfig<typeof satellites>>
+} satisfies Partial<Config<typeof satellites>>
 
 export interface Called extends GuardedFetch {
   /** As received. */

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import { catalogueOf, openApiOf } from '../../src/service/catalogue.ts'
 import { satellites } from '../../src/service/main.ts'
+import { operations as tenantOperations } from '../../src/tenants/operations/tenants.ts'
 import { document } from '../contract/document.ts'
 
 const headersOf = (method: string, path: string, status: number) =>
@@ -60,4 +61,14 @@ test('headers, parameters and error responses that operations share are componen
   const repeated = inline.filter((part, index) => !part.includes('$ref') && inline.indexOf(part) !== index)
   expect(repeated).toEqual([])
   expect(inline.length).toBeGreaterThan(200)
+})
+
+test('the example of a request body is a valid body', () => {
+  const operations = satellites.flatMap(({ operations = [] }) => operations).concat(tenantOperations)
+  const examples = operations.flatMap(({ name, body }) => {
+    const example = body?.meta()?.example
+    return example === undefined ? [] : [{ name, isValid: body.safeParse(example).success }]
+  })
+  expect(examples).toContainEqual({ name: 'tenants.create', isValid: true })
+  expect(examples.filter(({ isValid }) => !isValid)).toEqual([])
 })

@@ -14,7 +14,7 @@ import { expressHandler } from '../../src/http/hosts/express.ts'
 import { fastifyHandler } from '../../src/http/hosts/fastify.ts'
 import { honoHandler } from '../../src/http/hosts/hono.ts'
 import { deadPort } from '../../src/kernel/egress/receivers.fixture.ts'
-import type { TenancyConfig } from '../../src/tenancy/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../src/tenancy/tenancy.ts'
 import { fakeClock } from '../../src/testing/base/clock.ts'
 import { type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
 import { type Host, hosts, listening } from './hosts.ts'
@@ -39,15 +39,20 @@ async function fail(http: Http, ip?: string, times = MAX_FAILED_SIGN_INS): Promi
   for (let time = 0; time < times; time++) expect(await statusOf(http, WRONG, ip)).toBe(401)
 }
 
-let open: TestTenancy<readonly []>
-const openWith = async (options: Partial<TenancyConfig<readonly []>>) =>
-  createHttp(await open.open({ role: 'api', ...options }), { adminTokens })
-beforeAll(async () => {
-  open = await testTenancy(inject('postgresUrl'), { role: 'api' })
-})
-afterAll(() => open.end())
+type Options = Partial<TenancyConfig<readonly []>>
+const opened: TestTenancy<readonly []>[] = []
+afterAll(() => Promise.all(opened.map((one) => one.end())))
 
-describe.each<[string, () => Partial<TenancyConfig<readonly []>>]>([
+/** Processes on one database have one store. */
+async function openInstallation(options: Options): Promise<TestTenancy<readonly []>> {
+  const installation = await testTenancy<readonly []>(inject('postgresUrl'), { role: 'api', ...options })
+  opened.push(installation)
+  return installation
+}
+const httpOf = (tenancy: Tenancy) => createHttp(tenancy, { adminTokens })
+const openWith = async (options: Options) => httpOf((await openInstallation(options)).tenancy)
+
+describe.each<[string, () => Options]>([
   ['postgres', () => ({})],
   [
     'redis',
@@ -57,8 +62,8 @@ describe.each<[string, () => Partial<TenancyConfig<readonly []>>]>([
   let processes: readonly Http[]
   const ip = (host: number) => (name === 'redis' ? `198.51.100.${host}` : `203.0.113.${host}`)
   beforeAll(async () => {
-    const shared = options()
-    processes = await Promise.all(Array.from({ length: PROCESSES }, () => openWith(shared)))
+    const installation = await openInstallation(options())
+    processes = await Promise.all(Array.from({ length: PROCESSES }, async () => httpOf(await installation.open())))
   })
   const process = (index: number) => processes[index % PROCESSES] as Http
 

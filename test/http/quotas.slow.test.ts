@@ -36,7 +36,10 @@ const distant = {
   },
   redis: {
     server: () => inject('redisUrl'),
-    at: (url: string) => ({ store: redisStore({ url, clockOffsetMs: toNoonMs, timeoutMs: 500 }) }),
+    // Without an identity: one server with two addresses is one store.
+    at: (url: string) => ({
+      store: { ...redisStore({ url, clockOffsetMs: toNoonMs, timeoutMs: 500 }), identity: undefined },
+    }),
   },
 } as const
 

@@ -19,6 +19,7 @@ const create = ({ call }: Api, name = 'Acme') =>
 test('is returned while its key is configured, and is a conflict without a second effect afterwards', async () => {
   const first = await create(apiOf(made.tenancy))
   expect(first.status).toBe(201)
+  await made.tenancy.stop() // it does not know the new key
   const rotated = apiOf(await open([TEST_APP_KEY]))
   expect(await create(rotated)).toMatchObject({ status: 201, json: first.json })
 

@@ -23,6 +23,7 @@ async function openProgram(): Promise<Program> {
     DATABASE_URL: made.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+    LOG_LEVEL: 'error', // the program has other settings than the tenancy
   })
   opened.push({ made, tenantry })
   return { made, tenantry }
@@ -46,6 +47,34 @@ test('doctor --show-sql reports no findings for a new installation', async () =>
 
 test('doctor --prove reports no findings for a new installation', async () => {
   expect(await tenantry.run('doctor', '--prove')).toEqual({ code: 0, stdout: 'no findings\n', stderr: '' })
+})
+
+test('doctor --list lists the checks, and --check runs only those that it names', async () => {
+  const { code, stdout } = await tenantry.run('doctor', '--list', '--json')
+  const names = JSON.parse(stdout).map(({ name }: { name: string }) => name)
+  expect([code, names]).toEqual([0, expect.arrayContaining(['plans', 'logins'])])
+  expect(await tenantry.run('doctor', '--check', 'logins', '--check', 'plans')).toMatchObject({ code: 0 })
+  const unknown = await tenantry.run('doctor', '--check', 'weather')
+  expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('Check "weather" not found') })
+})
+
+test('doctor --watch prints a report when it differs from the last one, until it is interrupted', async () => {
+  const { made, tenantry } = await openProgram()
+  const { database } = made.tenancy.kernel
+  const [{ login }] = (await database.sql('select login from multitenancy.placement_logins')).rows
+  const run = tenantry.start(['doctor', '--watch', '1', '--prove'])
+  await run.says(/^no findings$/m)
+  await database.sql(`alter role ${login} createdb`)
+  await run.says(new RegExp(login))
+  const { code, stdout } = await run.interrupt()
+  expect(code).toBe(130)
+  expect(stdout.match(/no findings/g)).toHaveLength(1)
+  expect(await tenantry.run('doctor', '--prove', '--check', 'search')).toMatchObject({
+    code: 0,
+    stdout: 'no findings\n',
+  })
+  expect(await tenantry.run('doctor', '--prove')).toMatchObject({ code: 6 })
+  expect(await tenantry.run('doctor', '--watch', '1', '--fix')).toMatchObject({ code: 2 })
 })
 
 test('doctor prints findings as a table, and ends with exit code 6', async () => {

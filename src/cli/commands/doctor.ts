@@ -3,6 +3,7 @@
  * report of the service.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises'
 import { Doctor, getDoctor } from '../../http/system-operations.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'
@@ -14,6 +15,8 @@ import { withTenancy } from './with-tenancy.ts'
 
 /** Options that need the database. */
 const LOCAL_OPTIONS = [
+  ['list', '--list'],
+  ['check', '--check'],
   ['fix', '--fix'],
   ['prove', '--prove'],
   ['showSql', '--show-sql'],
@@ -23,16 +26,41 @@ const LOCAL_OPTIONS = [
 export async function doctor(input: OwnInput): Promise<void> {
   const { options, terminal } = input
   if (options.dryRun && !options.fix) throw invalid([{ path: 'dry-run', message: 'requires --fix' }])
+  if (options.watch !== undefined && options.fix) throw invalid([{ path: 'watch', message: 'excludes --fix' }])
   const target = await input.remote()
-  const report = target
-    ? await examineRemotely(target, input)
-    : await withTenancy(input, {}, (tenancy) => (options.fix ? fix : examine)(tenancy, input))
+  if (target) return reported(input, () => examineRemotely(target, input))
+  await withTenancy(input, {}, async (tenancy) => {
+    const { diagnoses } = tenancy.doctor
+    if (options.list) return terminal.table(diagnoses, diagnoses)
+    const unknown = options.check?.find((name: string) => !diagnoses.some((one) => one.name === name))
+    if (unknown) throw invalid([{ path: 'check', message: `Check "${unknown}" not found. --list shows all checks.` }])
+    await reported(input, () => (options.fix ? fix : examine)(tenancy, input))
+  })
+}
+
+/** Prints the report, and with `--watch` each later report that differs, until the command is interrupted. */
+async function reported(input: OwnInput, read: () => Promise<FixReport>): Promise<void> {
+  const { options, signal } = input
+  for (let last = ''; ; ) {
+    const report = await read()
+    const text = JSON.stringify(report)
+    if (text !== last) print(report, input)
+    last = text
+    if (options.watch === undefined) {
+      if (report.status !== 'ok') throw FindingsStand(counted(report))
+      return
+    }
+    await sleep(options.watch * 1_000, undefined, { signal }).catch(() => undefined)
+    signal.throwIfAborted()
+  }
+}
+
+function print(report: FixReport, { options, terminal }: OwnInput): void {
   const rows = [...report.fixes.map(fixRow), ...report.checks.map((finding) => row(finding, options.dryRun))]
   const { status, checks, fixes } = report
   const value = options.fix ? { status, checks, fixes } : { status, checks }
   if (rows.length === 0) terminal.print('no findings\n', value)
   else terminal.table(rows, value)
-  if (status !== 'ok') throw FindingsStand(counted(report))
 }
 
 /** The operation has no options. */
@@ -67,7 +95,8 @@ async function fix({ doctor }: Tenancy, { options, terminal, signal }: OwnInput)
   return report
 }
 
-const examineOptions = ({ prove, showSql }: OwnInput['options']) => ({
+const examineOptions = ({ prove, showSql, check }: OwnInput['options']) => ({
+  only: check as readonly string[] | undefined,
   prove: prove === true,
   showsSql: showSql === true,
 })

@@ -8,14 +8,22 @@ import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import { countEncrypted, existing, type ReencryptionResult, reencryptColumn } from '../../kernel/database/re-encrypt.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import { catalogueOf } from '../../service/catalogue.ts'
-import { satellites } from '../../service/main.ts'
+import { satellites, satellitesOn } from '../../service/main.ts'
+import type { Satellite } from '../../tenancy/satellite.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
+
+/** All built-in satellites, and those of the host. */
+const withHosts = (on: readonly Satellite[]): readonly Satellite[] => [
+  ...satellites,
+  ...on.filter(({ name }) => !satellites.some((one) => one.name === name)),
+]
 
 export async function reencrypt(input: OwnInput): Promise<void> {
   const { terminal, signal } = input
   await withTenancy(input, {}, async ({ kernel: { database, secrets } }) => {
-    const columns = await existing(database, catalogueOf(satellites).encryptedColumns)
+    const all = withHosts(satellitesOn(await input.loadConfig()))
+    const columns = await existing(database, catalogueOf(all).encryptedColumns)
     const total = await countEncrypted(database, columns)
     const look = meter()
     let finished = 0

@@ -1,9 +1,10 @@
 /** Tests `serve`, and the commands that call a running service. */
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { beforeAll, describe, expect, test } from 'vitest'
+import { beforeAll, describe, expect, inject, onTestFinished, test } from 'vitest'
 import { VERSION } from '../../tenancy/version.ts'
-import { type Ended, inProcess, type Run } from '../in-process.fixture.ts'
+import { dropWithRoles } from '../../testing/base/roles.ts'
+import { createProgramDatabase, type Ended, inProcess, type Run } from '../in-process.fixture.ts'
 import { useProgram } from '../program-database.fixture.ts'
 
 const TOKEN = 'a-token-for-this-test'
@@ -71,7 +72,10 @@ describe('status', () => {
     async (status, code, critical, words) => {
       const config = join(tenantry.directory, `${status}.json`)
       await writeFile(config, JSON.stringify({ health: { critical } }))
-      const env = { REDIS_URL: 'redis://127.0.0.1:1', TENANTRY_CONFIG: config, TENANTRY_ROLE: 'worker' }
+      const database = await createProgramDatabase(inject('postgresUrl')) // the other service has another store
+      onTestFinished(() => dropWithRoles(inject('postgresUrl'), database))
+      const store = { REDIS_URL: 'redis://127.0.0.1:1', DATABASE_URL: database.url }
+      const env = { ...store, TENANTRY_CONFIG: config, TENANTRY_ROLE: 'worker' }
       const other = tenantry.start(['serve'], { env, isAlone: true })
       const [, address = ''] = await other.says(/Probes +(http:\/\/127\.0\.0\.1:\d+)/)
       const ended = await tenantry.run('status', '--url', address, '--json')

@@ -23,7 +23,7 @@ export async function serve(
   const { startService } = await import('../../service/main.ts')
   const service = await startService(config, {
     signal,
-    logger: (hasReadableLogs ? readableLogger : jsonLogger)(config.logLevel, context),
+    logger: config.logger ?? (hasReadableLogs ? readableLogger : jsonLogger)(config.logLevel, context),
   })
   const uncaught = uncaughtError(service, context)
   keepRunningWithoutOutput(service, context)

@@ -6,21 +6,28 @@
  */
 import { randomUUID } from 'node:crypto'
 import { userInfo } from 'node:os'
-import type { Tenancy } from '../../tenancy/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
+
+interface Needs {
+  readonly needsWorker?: boolean | undefined
+  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
+  readonly graceMs?: number
+}
 
 /** Time limits after an interruption: for the running step to end by default, and then for the tenancy to stop. */
 const GRACE_MS = 1_000
 const STOP_INTERRUPTED_MS = 2_000
 
 /**
- * @param needsWorker whether to run jobs during the command.
- * @param graceMs time for the running step to end after an interruption.
+ * @param needsWorker whether to run jobs during the command
+ * @param needsSameSettings whether a difference to a running process prevents the command
+ * @param graceMs time for the running step to end after an interruption
  */
 export async function withTenancy<T>(
   { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
-  { needsWorker = false, graceMs = GRACE_MS }: { needsWorker?: boolean | undefined; graceMs?: number },
+  { needsWorker = false, needsSameSettings, graceMs = GRACE_MS }: Needs,
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
   const [{ enterContext }, { jsonLogger }] = await Promise.all([
@@ -32,7 +39,7 @@ export async function withTenancy<T>(
   const level = context.env.LOG_LEVEL ? config.logLevel : 'warn'
   const logger = jsonLogger(level, context)
   const role = needsWorker ? 'command' : 'api'
-  const opened = await openTenancy(config, { role, allowsReadOnly: !needsWorker, signal, logger })
+  const opened = await openTenancy(config, { role, allowsReadOnly: !needsWorker, signal, logger, needsSameSettings })
   try {
     signal.throwIfAborted()
     const requestContext = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }

@@ -43,7 +43,7 @@ describe('completed', () => {
   })
 
   test('completes a dash to options of the command and common options', async () => {
-    expect(await offered('parcel:list', '--')).toEqual(['--of', '--json', '--yes', '--config', '--profile'])
+    expect(await offered('parcel:list', '--')).toEqual(['--of', '--json', '--yes', '--app', '--config', '--profile'])
     expect(await offered('parcel:list', '--o')).toEqual(['--of'])
   })
 

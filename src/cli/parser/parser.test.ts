@@ -50,7 +50,7 @@ describe('runProgram', () => {
       command: { name: 'parcel:send' },
       args: { to: 'Ann' },
       options: { weight: 12, dryRun: true },
-      common: { json: true, yes: false, config: undefined },
+      common: { json: true, yes: false },
     })
   })
 

@@ -17,7 +17,7 @@ export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'option
   readonly isLocal?: boolean
   /** Whether it concerns this machine only, so that it rejects `--profile`. */
   readonly isOwnMachine?: boolean
-  /** Whether it reads no configuration, so that it rejects `--config`. */
+  /** Whether it reads no configuration, so that it rejects `--app`. */
   readonly readsNoConfig?: boolean
 }
 
@@ -37,8 +37,6 @@ export interface Invocation<One extends Described> {
 export interface CommonOptions {
   readonly json: boolean
   readonly yes: boolean
-  /** A configuration file. */
-  readonly config: string | undefined
   /** Name of a remote service. */
   readonly profile: string | undefined
 }
@@ -47,7 +45,8 @@ export interface CommonOptions {
 export const COMMON_OPTIONS: readonly Option[] = [
   { flags: '--json', summary: 'print the result as one JSON value' },
   { flags: '--yes', summary: 'confirm destructive commands without a prompt' },
-  { flags: '--config <file>', summary: 'read this configuration file' },
+  { flags: '--app <file>', summary: 'use the definition or configuration in this file' },
+  { flags: '--config <file>', summary: 'the same' },
   { flags: '--profile <name>', summary: 'run on the remote service of this profile' },
 ]
 /** For help and the reference. */
@@ -127,14 +126,14 @@ function add<One extends Described>(
   const notes = [...(command.isLocal ? [LOCAL_ONLY] : []), ...(command.notes ?? [])]
   if (notes.length > 0) parser.addHelpText('after', `\n${notes.join('\n')}`)
   parser.action(async () => {
-    const { json = false, yes = false, config, profile, ...options } = parser.opts()
+    const { json = false, yes = false, profile, ...options } = parser.opts()
     const args = Object.fromEntries(
       names.flatMap(({ name, isRepeatable, separator }, index) => {
         const given = parser.args.slice(index, isRepeatable ? undefined : index + 1)
         return given.length === 0 ? [] : [[name, given.join(separator)]]
       }),
     )
-    await run({ command, args, options, common: { json, yes, config, profile } })
+    await run({ command, args, options, common: { json, yes, profile } })
   })
 }
 

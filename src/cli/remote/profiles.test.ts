@@ -99,7 +99,7 @@ test.each([
   await login()
   const { code, stdout, stderr } = await tenantry.run(...line, '--config', '/missing.json')
   expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-  expect(stderr).toContain(`${line[0]} reads no configuration. Omit --config.`)
+  expect(stderr).toContain(`${line[0]} reads no configuration. Omit --app and --config.`)
   expect(await readdir(join(home, 'tenantry', 'profiles'))).toEqual(['default.json'])
 })
 

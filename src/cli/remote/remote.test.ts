@@ -251,9 +251,9 @@ describe('the selection of the service', () => {
     [
       { TENANTRY_URL: 'https://a.example', TENANTRY_TOKEN: TOKEN },
       ['--config', 'a.json'],
-      /either --config or TENANTRY_URL/,
+      /either --app or TENANTRY_URL/,
     ],
-    [{}, ['--profile', 'a', '--config', 'a.json'], /either --config or --profile/],
+    [{}, ['--profile', 'a', '--config', 'a.json'], /either --app or --profile/],
   ])('with the environment %j and the options %j is rejected', async (env, options, words) => {
     const ended = await inProcess(env).run('tenant:list', ...options)
     expect(ended).toMatchObject({ code: 2, stdout: '' })

@@ -18,7 +18,7 @@ export interface RemoteTarget {
 }
 
 /** Variables that name a local installation. */
-const LOCAL = ['DATABASE_URL', 'TENANTRY_DATA_DIR', 'TENANTRY_CONFIG']
+const LOCAL = ['DATABASE_URL', 'TENANTRY_DATA_DIR', 'TENANTRY_APP', 'TENANTRY_CONFIG']
 
 /** Returns undefined if the command runs on the database. */
 export async function remoteTarget(
@@ -27,7 +27,7 @@ export async function remoteTarget(
 ): Promise<RemoteTarget | undefined> {
   const { TENANTRY_URL: url, TENANTRY_TOKEN: token } = env
   if ((url || profile) && config !== undefined) {
-    throw InvalidRequest(`Give either --config or ${url ? 'TENANTRY_URL' : '--profile'}.`)
+    throw InvalidRequest(`Give either --app or ${url ? 'TENANTRY_URL' : '--profile'}.`)
   }
   if (url && profile !== undefined) throw InvalidRequest('Give either --profile or TENANTRY_URL.')
   if (url) {

@@ -37,6 +37,7 @@ export function directory({ path }: DirectoryOptions): Archives {
   const root = resolve(path)
   return {
     name: 'directory',
+    identity: `directory ${root}`,
     start: () => prepare(root),
     check: () => prepare(root),
     write: (key, chunks, { signal }) => write(root, key, chunks, signal),

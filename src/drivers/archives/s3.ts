@@ -78,6 +78,7 @@ interface Clients {
 
 class S3Archives implements Archives {
   readonly name = 's3'
+  readonly identity: string
   readonly #options: S3Options
   readonly #bucket: string
   readonly #prefix: string
@@ -90,6 +91,7 @@ class S3Archives implements Archives {
     this.#idleMs = options.idleTimeoutMs ?? 60_000
     const prefix = (options.prefix ?? '').replace(/^\/+|\/+$/g, '')
     this.#prefix = prefix && `${prefix}/`
+    this.identity = `s3 ${options.endpoint ?? 'amazon'} ${options.bucket} ${this.#prefix}`.trimEnd()
   }
 
   async start(): Promise<void> {

@@ -54,6 +54,7 @@ export function databasePg({ template = 'template0', ...options }: DatabasePgOpt
   return postgresDriver(
     {
       name: 'database-pg',
+      options: { template },
       capabilities: { separateStorage: true, reach: 'own database' },
       containsTenantSql: ({ placement }) => placement.ownLogins?.areMade === true,
 

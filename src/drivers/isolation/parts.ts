@@ -11,7 +11,7 @@ import { loginDiagnosis } from './roles/login-diagnosis.ts'
 import { LoginRepair, type Placements, preparePlacements, urlsOf } from './roles/login-repair.ts'
 
 interface Dependencies {
-  readonly settings: {
+  readonly configuration: {
     readonly storage: Storage
     readonly placements: Placements
     readonly migrations: readonly TenantMigration[]
@@ -22,13 +22,13 @@ interface Dependencies {
 
 export const storagePart: Part<'storage', Storage, Dependencies> = {
   name: 'storage',
-  service: (_, { settings }) => settings.storage,
-  async start(storage, kernel, { settings, tableChanges, logins }) {
+  service: (_, { configuration }) => configuration.storage,
+  async start(storage, kernel, { configuration, tableChanges, logins }) {
     const { database, log } = kernel
-    const placements = await preparePlacements(settings.placements, logins, kernel)
+    const placements = await preparePlacements(configuration.placements, logins, kernel)
     const installation = await installationId(database)
     const generation = () => tableChanges.generation
-    await storage.start({ installation, placements, migrations: settings.migrations, generation, log })
+    await storage.start({ installation, placements, migrations: configuration.migrations, generation, log })
   },
   checks: { logins: (storage) => storage.checkLogins() },
   metrics: connectionSeries,
@@ -40,8 +40,8 @@ export const loginsPart: Part<'logins', LoginRepair, Dependencies> = {
   name: 'logins',
   events: [TenantLoginRestored],
   encryptedColumns: [ENCRYPTED_LOGINS],
-  service: ({ database, secrets, events, log }, { settings }) =>
-    new LoginRepair({ database, secrets, events, log, urls: urlsOf(settings.placements) }),
+  service: ({ database, secrets, events, log }, { configuration }) =>
+    new LoginRepair({ database, secrets, events, log, urls: urlsOf(configuration.placements) }),
   start: (logins) => logins.restoreAll(),
   doctor: [loginDiagnosis],
 }

@@ -57,7 +57,7 @@ export interface TenantStorage extends StorageLocation {
  * The differences between the drivers. Functions except `locator`, `schemaOf`, `tables` and `scope` are called after
  * `start`.
  */
-export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'locator' | 'schemaOf'> {
+export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options' | 'locator' | 'schemaOf'> {
   readonly capabilities: Pick<Capabilities, 'separateStorage' | 'reach'>
   /** Whether SQL of a tenant affects no other tenant of the server; default false. */
   readonly containsTenantSql?: (server: PostgresServer) => boolean

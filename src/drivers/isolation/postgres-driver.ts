@@ -95,6 +95,7 @@ export function postgresDriver(
         return containsTenantSql !== undefined && [...servers.values()].every(containsTenantSql)
       },
     },
+    options: { scope: mode, extensionsSchema, ...dialect.options },
     ...(schemaOf ? { schemaOf } : {}),
 
     async start(environment) {

@@ -41,6 +41,7 @@ export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): 
   return postgresDriver(
     {
       name: 'schema-pg',
+      options: { names },
       capabilities: { separateStorage: true, reach: 'shared database' },
       locator: (tenantId, epoch) => `t${epoch}_${tenantId}`,
       tables: ({ locator }) => ({ schema: locator }),

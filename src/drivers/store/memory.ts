@@ -15,6 +15,7 @@ const SWEPT_PER_WRITE = 2
 
 /** A `StoreDriver` that needs only a clock. */
 export interface MemoryStoreDriver {
+  readonly identity: string
   open(base: { readonly clock: Clock; readonly log?: Logger }): Store
 }
 
@@ -24,7 +25,10 @@ interface Entry {
   readonly expiresAtMs: number
 }
 
-export const memoryStore = (): MemoryStoreDriver => ({ open: ({ clock, log }) => storeBy(clock, log) })
+export const memoryStore = (): MemoryStoreDriver => ({
+  identity: 'memory',
+  open: ({ clock, log }) => storeBy(clock, log),
+})
 
 function storeBy(clock: Clock, log?: Logger): Store {
   const entries = new Map<string, Entry>()

@@ -77,6 +77,7 @@ export function postgresStore({
   timeoutMs = TIMEOUT_MS,
 }: PostgresStoreOptions = {}): StoreDriver {
   return {
+    identity: 'postgres',
     tables: storeTables,
     open: ({ database, log }) => storeOn(database, log, { max, clockOffsetMs, timeoutMs }),
   }

@@ -37,6 +37,7 @@ export interface RedisStoreOptions {
 
 /** A `StoreDriver` that needs only a log. */
 export interface RedisStoreDriver {
+  readonly identity: string
   open(base: { readonly log: Logger }): Store
 }
 
@@ -49,7 +50,19 @@ export function redisStore({
 }: RedisStoreOptions): RedisStoreDriver {
   if ((url === undefined) === (nodes === undefined)) throw new TypeError('The store redis needs either a url or nodes')
   const address = { url, nodes, tls, timeoutMs }
-  return { open: ({ log }) => storeAt(address, log, options) }
+  return {
+    identity: identityOf(nodes ?? [url ?? ''], options.keyPrefix),
+    open: ({ log }) => storeAt(address, log, options),
+  }
+}
+
+/** Addresses without credentials, and the prefix of keys. */
+function identityOf(urls: readonly string[], keyPrefix = ''): string {
+  const addresses = urls.map((url) => {
+    const { hostname, port, pathname } = URL.parse(url) ?? { hostname: '', port: '', pathname: '' }
+    return `${hostname}:${port || '6379'}/${pathname.slice(1) || '0'}`
+  })
+  return `redis ${addresses.toSorted().join(' ')}${keyPrefix && ` ${keyPrefix}`}`
 }
 
 function storeAt(

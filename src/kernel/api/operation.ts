@@ -9,8 +9,11 @@ import type { Argument, Option } from './commands.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/** `admin` (default): all operations. `read`: any GET. `runtime`: operations that a host calls on every request. */
-export type Scope = 'admin' | 'read' | 'runtime'
+/**
+ * `admin` (default): all operations. `read`: any GET. `runtime`: operations that a host calls on every request. `reveal`: those, and
+ * operations that return secrets of tenants.
+ */
+export type Scope = 'admin' | 'read' | 'runtime' | 'reveal'
 
 /** Parsed input of a handler. */
 export interface Input<Params, Query, Body> {
@@ -193,8 +196,8 @@ export interface Operation<
   readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
   /** Its command: a name, or a name with differences. */
   readonly command?: string | CommandForm<z.output<ReplySchema>>
-  /** `runtime` allows tokens of the host's servers; other operations require `admin`, or `read` for a GET. */
-  readonly scope?: 'runtime'
+  /** `runtime` and `reveal` allow tokens of the host's servers; other operations require `admin`, or `read` for a GET. */
+  readonly scope?: 'runtime' | 'reveal'
   readonly handle: (
     service: Service,
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,

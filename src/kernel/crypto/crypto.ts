@@ -21,6 +21,8 @@ const KEY_BYTES = 32
 const ENCRYPTED_VALUE = /^v1\.([0-9a-f]{8})\.([\w-]{16})\.([\w-]{22,})$/
 
 export interface Secrets {
+  /** Fingerprints of the keys, that of the current application key first. */
+  readonly keyIds: readonly string[]
   encrypt(plain: string, binding: string): string
   /** Throws when the value was altered, bound to something else, or encrypted with a key that is no longer configured. */
   decrypt(encrypted: string, binding: string): string
@@ -49,6 +51,7 @@ export function createSecrets(appKey: string, oldAppKeys: readonly string[] = []
   const keys = [current, ...oldAppKeys.map(deriveKey)]
 
   return {
+    keyIds: keys.map(({ id }) => id),
     encrypt(plain, binding) {
       const iv = randomBytes(IV_BYTES)
       const cipher = createCipheriv('aes-256-gcm', current.encryption, iv).setAAD(Buffer.from(binding))

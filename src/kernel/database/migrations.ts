@@ -41,28 +41,42 @@ const OF_VERSION_0_1 = 'kernel/0001_idempotency_keys'
 /** Runs all pending migrations. Returns their names as `part/name`. */
 export async function migrate(database: Database, parts: readonly MigratedPart[]): Promise<string[]> {
   if ((await pendingOf(parts, await appliedIn(database))).length === 0) return []
-  return database.session(async (client) => {
-    await lockMigrations(client)
+  return database.session((client) => underMigrationLock(client, () => migrateLocked(client, parts)))
+}
+
+/** Runs `work` while no other process migrates. The lock ends with the session if the unlock fails. */
+export async function underMigrationLock<T>(client: Session, work: () => Promise<T>): Promise<T> {
+  await lockMigrations(client)
+  const result = await work()
+  await client.query('select pg_advisory_unlock($1)', [LOCK_KEY])
+  return result
+}
+
+/** As `migrate`, under the lock of the caller. */
+export async function migrateLocked(client: Session, parts: readonly MigratedPart[]): Promise<string[]> {
+  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is not null as exists`)
+  if (!rows[0].exists) {
     await client.query(`create schema if not exists ${SCHEMA}`)
     await client.query(`create table if not exists ${SCHEMA}.migrations (
       part text not null, name text not null, checksum text not null,
       applied_at timestamptz(3) not null default now(), primary key (part, name))`)
-    const pending = await pendingOf(parts, await applied(client))
-    for (const one of pending) {
-      const { up } = one
-      const isApplied =
-        typeof up === 'string'
-          ? await retryOnLock(() => apply(client, one, up), { maxAttempts: LOCK_ATTEMPTS })
-          : await retryOnLock(() => applyOnline(client, one, up), { maxAttempts: ONLINE_LOCK_ATTEMPTS })
-      if (!isApplied) {
-        throw DependencyUnavailable(
-          `The migration ${one.part}/${one.name} needs a table that another session keeps locked, such as a dump or a long transaction. ` +
-            'End that session (pg_locks), then start again.',
-        )
-      }
+  }
+  const pending = await pendingOf(parts, await applied(client))
+  for (const one of pending) {
+    const { up } = one
+    const isApplied =
+      typeof up === 'string'
+        ? await retryOnLock(() => apply(client, one, up), { maxAttempts: LOCK_ATTEMPTS })
+        : await retryOnLock(() => applyOnline(client, one, up), { maxAttempts: ONLINE_LOCK_ATTEMPTS })
+    if (!isApplied) {
+      throw DependencyUnavailable(
+        `The migration ${one.part}/${one.name} needs a table that another session keeps locked, such as a dump or a long transaction. ` +
+          'End that session (pg_locks), then start again.',
+      )
     }
-    return pending.map(({ part, name }) => `${part}/${name}`)
-  })
+  }
+  await client.query('reset all') // runOnline changes settings of the session
+  return pending.map(({ part, name }) => `${part}/${name}`)
 }
 
 /**

@@ -1,5 +1,5 @@
 /** Clocks that do not agree: the rule as a table, and the real clocks of PostgreSQL and Redis. */
-import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, onTestFinished, test, vi } from 'vitest'
 import { redisStore } from '../../drivers/store/redis.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
@@ -93,7 +93,8 @@ describe('the real clocks', () => {
 
   test('of an unavailable store have a finding for the store and none for its clock', async () => {
     const store = redisStore({ url: `redis://127.0.0.1:${await deadPort()}`, timeoutMs: 50 })
-    const tenancy = await made.open({ store })
-    expect(await found(tenancy)).toMatchObject([{ code: 'store.away' }])
+    const other = await testTenancy(inject('postgresUrl'), { store })
+    onTestFinished(other.end)
+    expect(await found(other.tenancy)).toMatchObject([{ code: 'store.away' }])
   })
 })

@@ -91,7 +91,10 @@ export interface FixReport extends DoctorReport {
 }
 
 /** Options of an examination. */
-export type ExamineOptions = Partial<Omit<Examination, 'log'>>
+export interface ExamineOptions extends Partial<Omit<Examination, 'log'>> {
+  /** Names of the diagnoses to run. Default: all. */
+  readonly only?: readonly string[] | undefined
+}
 
 export interface FixOptions extends ExamineOptions {
   /** Called before the fixes if a finding is fixable; declined findings are not fixed. */
@@ -123,6 +126,11 @@ export class Doctor {
     this.#diagnoses.push({ diagnosis, service })
   }
 
+  /** The diagnoses in the order of their parts. */
+  get diagnoses(): readonly Pick<Diagnosis, 'name' | 'summary'>[] {
+    return this.#diagnoses.map(({ diagnosis: { name, summary } }) => ({ name, summary }))
+  }
+
   /** Runs all diagnoses, a few concurrently. Throws only the reason of `signal`. */
   async examine(options: ExamineOptions = {}): Promise<DoctorReport> {
     return reportOf(await this.#examined(options, false))
@@ -149,11 +157,13 @@ export class Doctor {
   }
 
   async #examined(options: ExamineOptions, isForFix: boolean): Promise<Examined[]> {
+    const { only } = options
+    const chosen = this.#diagnoses.filter(({ diagnosis }) => only?.includes(diagnosis.name) ?? true)
     const examined: Examined[] = []
     const carryOut = async (one: Registered, index: number) => {
       examined[index] = await this.#carryOut(one, options, isForFix)
     }
-    await forEachConcurrent(this.#diagnoses, CONCURRENCY, carryOut, options.signal)
+    await forEachConcurrent(chosen, CONCURRENCY, carryOut, options.signal)
     options.signal?.throwIfAborted()
     return examined
   }

@@ -3,6 +3,7 @@
  * the request are in the context. The audit log listens to it.
  */
 import { z } from 'zod'
+import { parsed } from '../base/validate.ts'
 import { type Events, event } from './events.ts'
 
 const image = z.record(z.string(), z.unknown()).nullable()
@@ -24,6 +25,7 @@ export const ChangeRecorded = event(
 
 export type Change = z.input<typeof ChangeRecorded.own>
 
+/** @throws E_INVALID_REQUEST with each wrong member, such as `change.action` */
 export const recordChange = async (events: Events, change: Change): Promise<void> => {
-  await events.publish(ChangeRecorded, change)
+  await events.publish(ChangeRecorded, parsed(ChangeRecorded.own, change, 'change'))
 }

@@ -249,3 +249,11 @@ test('a change is recorded in its own transaction', async () => {
     [true, { action: 'tenants.suspend', before: null, after: { status: 'suspended' }, outcome: 'success' }],
   ])
 })
+
+test('an invalid change is a problem with the path of each error', async () => {
+  const change = recordChange(events, { action: 1, tenantId: 'acme', target: undefined } as never)
+  await expect(change).rejects.toMatchObject({
+    code: 'E_INVALID_REQUEST',
+    extras: { errors: [{ path: 'change.action' }, { path: 'change.target' }] },
+  })
+})

@@ -61,6 +61,8 @@ export interface Store {
 
 /** The declaration of a store: its tables in the backoffice database, and how it is opened. */
 export interface StoreDriver {
+  /** The same in all processes with the same store; without secrets. `redis://cache.example.com:6379/0` */
+  readonly identity?: string
   readonly tables?: readonly Migration[]
   open(base: { database: Database; clock: Clock; log: Logger }): Store
 }

@@ -31,6 +31,7 @@ export async function openProgram(): Promise<OpenProgram> {
     TENANTRY_CONFIG: file,
     STRIPE_API_KEY: open.provider.apiKey,
     STRIPE_WEBHOOK_SECRET: SECRET,
+    LOG_LEVEL: 'error', // the program has further satellites
   })
   return {
     open,

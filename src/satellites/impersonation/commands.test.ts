@@ -27,6 +27,7 @@ beforeAll(async () => {
     DATABASE_URL: opened.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_DATA_DIR: join(directory, 'data'),
+    LOG_LEVEL: 'error', // the program has further satellites
   })
 })
 afterAll(async () => {

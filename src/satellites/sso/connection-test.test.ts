@@ -4,6 +4,14 @@ import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
 import { type OpenSso, openSso, TIMEOUT_MS } from './sso.fixture.ts'
 
+/** Opens another process as if the running ones were dead: they do not know its application key, and would prevent the start. */
+const openWithKeys = async (keys: { readonly appKey: string; readonly oldAppKeys?: readonly string[] }) => {
+  await opened.tenancy.kernel.database.sql(
+    `update multitenancy.processes set heartbeat_at = now() - interval '1 minute'`,
+  )
+  return opened.open(keys)
+}
+
 const DISCOVERY = '/.well-known/openid-configuration'
 const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
 
@@ -153,8 +161,8 @@ test('an encryption key is no signing key', async () => {
 })
 
 test('reports a secret whose encryption key is missing', async () => {
-  await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
-  const other = await opened.open({ appKey: OTHER_APP_KEY })
+  await openWithKeys({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
+  const other = await openWithKeys({ appKey: OTHER_APP_KEY })
   const { ok, checks } = await other.sso.test(id)
   expect(ok).toBe(false)
   expect(checks.filter((check) => !check.ok)).toEqual([

@@ -7,6 +7,14 @@ import { sso } from './index.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
 import { type OpenSso, openSso, type SsoTenancy } from './sso.fixture.ts'
 
+/** Opens another process as if the running ones were dead: they do not know its application key, and would prevent the start. */
+const openWithKeys = async (keys: { readonly appKey: string; readonly oldAppKeys?: readonly string[] }) => {
+  await opened.tenancy.kernel.database.sql(
+    `update multitenancy.processes set heartbeat_at = now() - interval '1 minute'`,
+  )
+  return opened.open(keys)
+}
+
 const OTHER_APP_KEY = Buffer.alloc(32, 8).toString('base64')
 
 let opened: OpenSso
@@ -83,7 +91,7 @@ test("finds a provider with another provider's document, and ignores a deleted t
 })
 
 test('finds a secret under a former key, and a login in progress survives its re-encryption', async () => {
-  const rotated = await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
+  const rotated = await openWithKeys({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
   expect(await checks(rotated)).toMatchObject([{ severity: 'info', code: 'sso.old-key', tenantId: id }])
   const back = await opened.comeBack(id, provider)
   const { database, secrets } = rotated.kernel
@@ -98,7 +106,7 @@ test('finds a secret under a former key, and a login in progress survives its re
 })
 
 test('finds a secret whose key is missing', async () => {
-  await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] }) // other satellites' secrets are re-encrypted
-  const other = await opened.open({ appKey: OTHER_APP_KEY })
+  await openWithKeys({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] }) // other satellites' secrets are re-encrypted
+  const other = await openWithKeys({ appKey: OTHER_APP_KEY })
   expect(await checks(other)).toMatchObject([{ severity: 'error', code: 'sso.lost-key', tenantId: id }])
 })

@@ -7,6 +7,14 @@ import { OVERDUE, SENDING } from './queue/doctor-queries.ts'
 import { openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
 import { activeTenant } from './webhooks-api.fixture.ts'
 
+/** Opens another process as if the running ones were dead: they do not know its application key, and would prevent the start. */
+const openWithKeys = async (keys: { readonly appKey: string; readonly oldAppKeys?: readonly string[] }) => {
+  await opened.tenancy.kernel.database.sql(
+    `update multitenancy.processes set heartbeat_at = now() - interval '1 minute'`,
+  )
+  return opened.open(keys)
+}
+
 const MINUTE_MS = 60_000
 const DAY_MS = 1_440 * MINUTE_MS
 const OVERDUE_MS = 5 * MINUTE_MS + 1_000
@@ -202,7 +210,7 @@ describe('secrets of subscriptions', () => {
 
   test('are a finding when they are encrypted with another application key', async () => {
     await subscribe()
-    const rotated = await opened.open({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
+    const rotated = await openWithKeys({ appKey: OTHER_APP_KEY, oldAppKeys: [TEST_APP_KEY] })
     expect(await checks(rotated)).toMatchObject([
       {
         severity: 'info',
@@ -210,7 +218,7 @@ describe('secrets of subscriptions', () => {
         message: 'The secret of 1 subscription is encrypted with a former application key.',
       },
     ])
-    const lost = await opened.open({ appKey: OTHER_APP_KEY })
+    const lost = await openWithKeys({ appKey: OTHER_APP_KEY })
     const webhookId = (await rotated.webhooks.create(id, { url: receiver.url, events: ['*'] })).webhookId
     expect(await checks(lost)).toMatchObject([{ severity: 'error', code: 'webhooks.lost-key' }])
     expect(await checks()).toMatchObject([{ severity: 'error', code: 'webhooks.lost-key' }])

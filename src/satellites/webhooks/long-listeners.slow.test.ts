@@ -98,6 +98,7 @@ const failed: Settlement = {
     previousSecret: null,
     previousUntil: null,
     generation: 0,
+    envelope: false,
   },
   verdict: { state: 'failed', delayMs: null, disables: null },
   status: 500,

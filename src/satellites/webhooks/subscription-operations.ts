@@ -23,10 +23,10 @@ const TestRequest = z.strictObject({ event: EventName.optional().describe('Defau
 
 const EVENTS = { flags: '--event <name...>', summary: 'name, prefix.* or *; can be repeated' }
 
-function enabledOrDisabled({ disabled, ...body }: Readonly<Record<string, any>>): unknown {
-  if (!disabled) return body
-  if (body.enabled) throw invalid([{ path: 'enabled', message: 'Give either --enabled or --disabled.' }])
-  return { ...body, enabled: false }
+function withSwitches({ disabled, bare, ...body }: Readonly<Record<string, any>>): unknown {
+  if (disabled && body.enabled) throw invalid([{ path: 'enabled', message: 'Give either --enabled or --disabled.' }])
+  if (bare && body.envelope) throw invalid([{ path: 'envelope', message: 'Give either --envelope or --bare.' }])
+  return { ...body, ...(disabled ? { enabled: false } : {}), ...(bare ? { envelope: false } : {}) }
 }
 
 export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ownerOf, absent, closed }: Side) => {
@@ -80,6 +80,7 @@ export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ow
           secret: { summary: 'signing secret; default: a generated one', isSecret: true },
           description: { flags: '--description <text>' },
           enabled: { flags: '--no-enabled', summary: 'create it disabled' },
+          envelope: 'send type, id and time in the body, with the payload as data',
         },
       },
       handle: async (webhooks, { params, body }) => {
@@ -105,7 +106,7 @@ export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ow
       path: one,
       summary: `Change a webhook subscription ${ofOwner}`,
       description:
-        'Absent members stay. A disabled subscription sends nothing: waiting deliveries fail, and can be replayed later.',
+        'Absent members stay. `envelope` also applies to waiting deliveries. A disabled subscription sends nothing: waiting deliveries fail, and can be replayed later.',
       params: ofOne,
       body: SubscriptionChange,
       reply: Subscription,
@@ -120,8 +121,10 @@ export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ow
           description: { flags: '--description <text>' },
           enabled: 'enable it',
           disabled: { flags: '--disabled', summary: 'disable it; waiting deliveries fail' },
+          envelope: 'send type, id and time in the body, with the payload as data',
+          bare: { flags: '--bare', summary: 'send only the payload' },
         },
-        body: enabledOrDisabled,
+        body: withSwitches,
       },
       handle: (webhooks, { params, body }) => webhooks.update(ownerOf(params), params.webhookId, body),
     }),

@@ -1,5 +1,6 @@
 /** Settings of backups. archives.ts makes the backup storage from them. */
 import { z } from 'zod'
+import type { Archives } from '../../tenants/transfers/archive/port.ts'
 
 const text = z.string().min(1)
 
@@ -27,8 +28,17 @@ const S3Settings = z.strictObject({
   kmsKeyId: text.optional().describe("Key for `aws:kms`. Default: the account's key"),
 })
 
+const ArchivesSettings = z.union([
+  z.strictObject({ driver: z.literal('directory'), path: text }),
+  S3Settings.extend({ driver: z.literal('s3') }),
+  z.custom<Archives>((value: any) => typeof value?.write === 'function', 'must be a backup storage'),
+])
+
 export const Backups = z
   .strictObject({
+    archives: ArchivesSettings.optional().describe(
+      'Backup storage, in place of `directory` and `s3`: `{ driver: directory, path }`, `{ driver: s3, bucket }`, or a value such as `s3({ bucket })`',
+    ),
     directory: text.optional().describe('Directory, relative to the file. Default: `backups` in the data directory'),
     s3: S3Settings.optional().describe('Bucket, in place of a directory. Needs the package `@aws-sdk/client-s3`'),
     keep: z.number().int().min(1).default(7).describe('Number of scheduled backups to keep for each tenant'),
@@ -39,4 +49,7 @@ export const Backups = z
       .describe('Hours between two scheduled backups of a tenant. Absent: no scheduled backups'),
     seal: z.boolean().default(false).describe('Whether archives are encrypted with the application key'),
   })
-  .refine(({ directory, s3 }) => !directory || !s3, 'must name a directory or a bucket, not both')
+  .refine(
+    ({ archives, directory, s3 }) => [archives, directory, s3].filter(Boolean).length < 2,
+    'must name one of archives, directory and s3',
+  )

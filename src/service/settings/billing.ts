@@ -96,24 +96,26 @@ interface FromEnvironment {
   readonly STRIPE_ALLOW_LIVE_IN_DEV?: string | undefined
 }
 
-/** Settings with the values of the environment, which take precedence over the file. */
+/** Settings with the values of the environment where they have none. */
 export function billingOf(billing: Billing, env: FromEnvironment): Billing {
   const { stripe } = billing
   const secrets = secretsIn(env)
-  const webhookSecret = secrets.length > 0 ? secrets : stripe.webhookSecret
-  return { ...billing, stripe: { ...stripe, apiKey: env.STRIPE_API_KEY ?? stripe.apiKey, webhookSecret } }
+  const webhookSecret = stripe.webhookSecret ?? (secrets.length > 0 ? secrets : undefined)
+  return { ...billing, stripe: { ...stripe, apiKey: stripe.apiKey ?? env.STRIPE_API_KEY, webhookSecret } }
 }
 
-const secretsIn = ({ STRIPE_WEBHOOK_SECRET = '' }: FromEnvironment): string[] =>
+export const secretsIn = ({ STRIPE_WEBHOOK_SECRET = '' }: FromEnvironment): string[] =>
   STRIPE_WEBHOOK_SECRET.split(',').flatMap((secret) => secret.trim() || [])
 
 /** Errors that involve several keys. @param plans names of the existing plans, if known */
 export function billingErrors(billing: Billing, env: FromEnvironment, plans: readonly string[] | undefined): string[] {
   const { stripe, products, defaultPlan } = billingOf(billing, env)
+  const keyFrom = billing.stripe.apiKey === undefined ? 'STRIPE_API_KEY' : 'billing.stripe.apiKey'
   const { apiKey, webhookSecret } = stripe
   const isKey = apiKey === undefined || ApiKey.safeParse(apiKey).success
   const areSecrets = [webhookSecret ?? []].flat().every((secret) => SIGNING_SECRET.test(secret))
-  const secretsFrom = secretsIn(env).length > 0 ? 'STRIPE_WEBHOOK_SECRET' : 'billing.stripe.webhookSecret'
+  const secretsFrom =
+    billing.stripe.webhookSecret === undefined ? 'STRIPE_WEBHOOK_SECRET' : 'billing.stripe.webhookSecret'
   const named = [
     ...Object.entries(products).map(([id, plan]) => ({ path: `billing.products.${id}`, plan })),
     ...(defaultPlan === undefined ? [] : [{ path: 'billing.defaultPlan', plan: defaultPlan }]),
@@ -121,7 +123,7 @@ export function billingErrors(billing: Billing, env: FromEnvironment, plans: rea
   const wrong = plans ? named.filter(({ plan }) => !plans.includes(plan)) : []
   return [
     ...(apiKey === undefined ? ['STRIPE_API_KEY or billing.stripe.apiKey is required for billing'] : []),
-    ...(isKey ? modeErrors(apiKey, env) : [`STRIPE_API_KEY: ${NOT_A_KEY}`]),
+    ...(isKey ? modeErrors(keyFrom, apiKey, env) : [`${keyFrom}: ${NOT_A_KEY}`]),
     ...(webhookSecret === undefined
       ? ['STRIPE_WEBHOOK_SECRET or billing.stripe.webhookSecret is required for billing']
       : []),
@@ -131,8 +133,7 @@ export function billingErrors(billing: Billing, env: FromEnvironment, plans: rea
 }
 
 /** Errors of a key of the wrong mode: a test key in production, or a live key outside of production. */
-function modeErrors(apiKey = '', { STRIPE_API_KEY, NODE_ENV, STRIPE_ALLOW_LIVE_IN_DEV }: FromEnvironment): string[] {
-  const where = STRIPE_API_KEY === undefined ? 'billing.stripe.apiKey' : 'STRIPE_API_KEY'
+function modeErrors(where: string, apiKey = '', { NODE_ENV, STRIPE_ALLOW_LIVE_IN_DEV }: FromEnvironment): string[] {
   const isLive = /^(sk|rk)_live_/.test(apiKey)
   if (NODE_ENV === 'production') {
     return isLive || apiKey === '' ? [] : [`${where}: must be a live key when NODE_ENV is production`]

@@ -1,7 +1,7 @@
 /** Settings of tenants' storage. isolation-drivers.ts makes the drivers from them. */
 import { z } from 'zod'
 import { SETTING_NAME, settingFaults } from '../../drivers/isolation/scope/session-settings.ts'
-import { PUBLIC_RIGHTS } from '../../tenants/isolation/driver.ts'
+import { type IsolationDriver, PUBLIC_RIGHTS } from '../../tenants/isolation/driver.ts'
 import { PostgresUrl } from './postgres-url.ts'
 
 export { PostgresUrl }
@@ -16,36 +16,62 @@ const Scope = z
   )
 const driver = <Shape extends z.ZodRawShape>(shape: Shape) => z.strictObject(shape).optional()
 
-const Drivers = z.strictObject({
-  'schema-pg': driver({
+const ExtensionsSchema = z
+  .string()
+  .min(1)
+  .max(63)
+  .optional()
+  .describe("Schema with extensions, in every tenant's search path")
+
+/** Options of each driver. */
+const OPTIONS = {
+  'schema-pg': {
     scope: Scope,
     names: z
       .enum(['path', 'qualified'])
       .optional()
       .describe('`path` (default): the search path resolves table names. `qualified`: Kysely writes the schema'),
-  }).describe('A schema for each tenant'),
-  'rowscope-pg': driver({ scope: Scope }).describe('Shared tables under row level security'),
-  'database-pg': driver({
+  },
+  'rowscope-pg': { scope: Scope },
+  'database-pg': {
     scope: Scope,
     template: z.string().min(1).max(63).optional().describe('Template of new databases. Default: `template0`'),
-  }).describe('A database for each tenant'),
+  },
+  'sqlite-memory': {},
+}
+const NAMES = Object.keys(OPTIONS) as (keyof typeof OPTIONS)[]
+
+const Drivers = z.strictObject({
+  'schema-pg': driver(OPTIONS['schema-pg']).describe('A schema for each tenant'),
+  'rowscope-pg': driver(OPTIONS['rowscope-pg']).describe('Shared tables under row level security'),
+  'database-pg': driver(OPTIONS['database-pg']).describe('A database for each tenant'),
   'sqlite-memory': driver({}).describe('In memory, for tests and development. Enabled if it is named here'),
 })
-const NAMES = Object.keys(Drivers.shape) as (keyof typeof Drivers.shape)[]
 
-export const Isolation = z.strictObject({
-  default: z
-    .enum(NAMES, `must be one of ${NAMES.join(', ')}`)
-    .optional()
-    .describe('Driver of a tenant that names none. Default: `schema-pg`'),
+const Named = z.enum(NAMES, `must be one of ${NAMES.join(', ')}`)
+
+/** All drivers, with options by name. */
+const IsolationRecord = z.strictObject({
+  default: Named.optional().describe('Driver of a tenant that names none. Default: `schema-pg`'),
   drivers: Drivers.optional().describe('Options of each driver'),
-  extensionsSchema: z
-    .string()
-    .min(1)
-    .max(63)
-    .optional()
-    .describe("Schema with extensions, in every tenant's search path"),
+  extensionsSchema: ExtensionsSchema,
 })
+
+const listed = <Name extends (typeof NAMES)[number]>(name: Name) =>
+  z.strictObject({ driver: z.literal(name), ...OPTIONS[name], extensionsSchema: ExtensionsSchema })
+
+/** A driver by its name, with options, or as a value. */
+const ListedDriver = z.union([
+  Named,
+  z.discriminatedUnion(
+    'driver',
+    [listed('schema-pg'), listed('rowscope-pg'), listed('database-pg'), listed('sqlite-memory')],
+    `driver must be one of ${NAMES.join(', ')}`,
+  ),
+  z.custom<IsolationDriver>((value: any) => typeof value?.provision === 'function', 'must be an isolation driver'),
+])
+
+export const Isolation = z.union([z.array(ListedDriver).min(1).readonly(), IsolationRecord])
 
 export const PlacementSettings = z.strictObject({
   url: PostgresUrl.optional().describe("URL of the owner of the tenants' storage; for `main` it is `DATABASE_URL`"),

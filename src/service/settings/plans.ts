@@ -11,6 +11,7 @@ export const Plans = z
         PlanDefinition.extend({
           limits: PlanDefinition.shape.limits.describe('Limits by quota. A quota without a limit is unlimited'),
           backups: PlanDefinition.shape.backups.describe('`{ keep, everyHours }` in place of those of `backups`'),
+          settings: PlanDefinition.shape.settings.describe('Values of settings by name, see `settings.define`'),
         }),
       )
       .describe('Plans by name'),

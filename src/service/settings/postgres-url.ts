@@ -1,6 +1,7 @@
 /** Checks the URL of a PostgreSQL server: its form, and the settings of TLS in its query. */
 import { accessSync, constants } from 'node:fs'
 import { z } from 'zod'
+import { NOT_A_POSTGRES_URL, POSTGRES_URL } from '../../kernel/database/start-failures.ts'
 
 /** `pg` treats `prefer`, `require` and `verify-ca` like `verify-full`. */
 const SSL_MODES = ['verify-full', 'verify-ca', 'require', 'prefer', 'no-verify', 'disable']
@@ -8,7 +9,7 @@ const SSL_FILES = ['sslrootcert', 'sslcert', 'sslkey']
 
 export const PostgresUrl = z
   .string()
-  .regex(/^postgres(ql)?:\/\/.+/, 'must be a URL such as postgres://user:password@host:5432/database')
+  .regex(POSTGRES_URL, NOT_A_POSTGRES_URL)
   .superRefine((url, context) => {
     for (const message of tlsFaults(url)) context.addIssue({ code: 'custom', message })
   })

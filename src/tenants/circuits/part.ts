@@ -6,12 +6,12 @@ import { circuitSeries } from './circuit-metrics.ts'
 import { Circuits } from './circuits.ts'
 
 interface Dependencies {
-  readonly settings: { readonly circuit?: Partial<CircuitRule> | undefined; readonly storage: Storage }
+  readonly configuration: { readonly circuit?: Partial<CircuitRule> | undefined; readonly storage: Storage }
 }
 
 export const circuitsPart: Part<'circuits', Circuits, Dependencies> = {
   name: 'circuits',
-  service: (kernel, { settings: { circuit: rule, storage } }) =>
+  service: (kernel, { configuration: { circuit: rule, storage } }) =>
     new Circuits(kernel, {
       rule,
       placements: storage.placements,

@@ -107,13 +107,15 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
     const handle = handles.of(located)
-    const { id, db, dialect, transaction } = handle
+    const { id, db, dialect, key, path, transaction } = handle
     const { tenant: record } = located
     const tenant = {
       ...REFUSED_SETTINGS,
       id,
       db,
       dialect,
+      key,
+      path,
       transaction,
       record,
       get pool() {

@@ -17,6 +17,14 @@ export interface TenantHandle<Tables = any> {
    * pg-module.ts.
    */
   readonly pg: TenantPg
+  /** Name in a shared cache or store: `acme:user:1`. The id of a tenant never changes and has no colon. */
+  key(name: string): string
+  /**
+   * Path in shared file storage: `tenants/acme/a.png`.
+   *
+   * @throws E_INVALID_REQUEST for an absolute path, backslashes, control characters, and empty or dot segments
+   */
+  path(name: string): string
   /** Runs `work` in one transaction in the tenant's storage. */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
 }

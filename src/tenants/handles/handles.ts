@@ -3,6 +3,7 @@ import { Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Located } from '../registry/registry.ts'
+import { keyOf, pathOf } from '../tenant/resource-names.ts'
 import type { TenantHandle } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
@@ -59,6 +60,8 @@ export function handleOver(
       module ??= tenantPg(sourceOf)
       return module
     },
+    key: (name) => keyOf(location.tenantId, name),
+    path: (name) => pathOf(location.tenantId, name),
     transaction: (work) => db.transaction().execute((inside) => work(rejectSettings(inside))),
   })
 }

@@ -185,3 +185,17 @@ test('logs an error of dispose with the tenant', async () => {
   )
   expect(await clients.of('globex', (id) => id)).toBe('globex')
 })
+
+test('a dropped client is replaced at the next use, and disposed after its uses', async () => {
+  const clients = openClients(10)
+  const use = await beginUse(clients, 'acme')
+  await clients.of('globex', () => undefined)
+  clients.drop('acme')
+  expect(await clients.of('acme', (client) => client === use.client)).toBe(false)
+  use.end()
+  expect(await use.done).toBe(true)
+  await eventually(() => expect(use.client.isOpen).toBe(false))
+  expect(isOpen().map(([, open]) => open)).toEqual([false, true, true])
+  clients.drop()
+  await eventually(() => expect(isOpen().some(([, open]) => open)).toBe(false))
+})

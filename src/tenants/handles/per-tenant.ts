@@ -1,7 +1,7 @@
 /**
  * Keeps one client of a library per tenant, for libraries that cannot share a client between tenants (Prisma).
  *
- *   absent ──use──► building ──► kept ──(least recently used and unused, or deleted, moved, stop)──► retired ──unused──► disposed
+ *   absent ──use──► building ──► kept ──(least recently used and unused, dropped, deleted, moved, stop)──► retired ──unused──► disposed
  *     ▲                │
  *     └────(fails)─────┘
  *
@@ -36,6 +36,8 @@ export interface PerTenant<Client> {
   of<T>(id: string, work: (client: Client) => T | Promise<T>): Promise<T>
   /** The same for the tenant of the context; `E_TENANT_MISMATCH` if there is none. */
   current<T>(work: (client: Client) => T | Promise<T>): Promise<T>
+  /** Retires the client of a tenant, or of all: the next use builds another one. Clients in use are disposed afterwards. */
+  drop(id?: string): void
 }
 
 interface Dependencies {
@@ -81,6 +83,10 @@ export class TenantClients<Client> implements PerTenant<Client> {
 
   async current<T>(work: (client: Client) => T | Promise<T>): Promise<T> {
     return this.of(tenantOfContext(), work)
+  }
+
+  drop(id?: string): void {
+    for (const entry of [...this.#kept.values()]) if (id === undefined || entry.tenant.id === id) this.#retire(entry)
   }
 
   /** Rejects new uses, and disposes every client after its uses have ended. Waits for at most `maxMs`. */

@@ -14,6 +14,7 @@
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
+import { withHint } from '../../kernel/database/start-failures.ts'
 import type { Tracing } from '../../kernel/resilience/tracing.ts'
 import type { Circuits } from '../circuits/circuits.ts'
 import type { CopiedSequence } from '../isolation/copy.ts'
@@ -61,6 +62,10 @@ type Work<T> = (driver: IsolationDriver, location: StorageLocation) => Promise<T
 const RETRY_AFTER_SECONDS = 5
 /** Limits the wait for the labels of shared rows after a killed restore. */
 const REPAIR_TIMEOUT_MS = 10_000
+/** Of PostgreSQL. Policies and functions of Tenantry have other messages with the same SQLSTATE. */
+const DENIED = /^permission denied for (schema|table|sequence|database) /
+const ONLY_ROWS =
+  'Statements of a tenant read and write rows of the tables that migrations create. Change tables by a migration, see docs/migrations.md.'
 const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
 const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
 
@@ -140,6 +145,7 @@ const stillClosed = () =>
 
 /** The server's own error is only in the log and in the cause. */
 const toTenantError = (error: unknown): unknown => {
+  if (sqlState(error) === '42501' && DENIED.test((error as Error).message)) return withHint(error, ONLY_ROWS)
   if (!isDatabaseUnavailable(error)) return error
   if (isConnecting(error)) {
     const retryAfterSeconds = RETRY_AFTER_SECONDS

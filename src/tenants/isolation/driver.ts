@@ -65,6 +65,8 @@ export interface MigrateOptions {
 export interface IsolationDriver {
   readonly name: string
   readonly capabilities: Capabilities
+  /** Options that must be the same in all processes, as JSON without secrets. */
+  readonly options?: Readonly<Record<string, unknown>>
   /** Called once, before all other methods. */
   start(environment: DriverEnvironment): Promise<void>
   /** The name of a new tenant's storage; at most 63 bytes. */

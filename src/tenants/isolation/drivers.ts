@@ -73,6 +73,10 @@ export class Storage {
     return [...this.#drivers.values()]
   }
 
+  get defaultName(): string {
+    return this.#default.name
+  }
+
   get placements(): readonly string[] {
     return this.#placements
   }

@@ -29,12 +29,25 @@ const FILE_NAME = /^(\d{4,}_[A-Za-z0-9_-]+)\.(sql|ts|js)$/
  *   const tenancy = await createTenancy({ ...config, migrations: await readTenantMigrations('./migrations') })
  */
 export async function readTenantMigrations(folder: string): Promise<TenantMigration[]> {
-  const files = (await readdir(folder)).filter((file) => !file.startsWith('.') && !file.endsWith('.d.ts'))
+  const files = (await namesIn(folder)).filter((file) => !file.startsWith('.') && !file.endsWith('.d.ts'))
   const migrations = await Promise.all(files.map((file) => readMigration(resolve(folder), file)))
   const numbers = migrations.map(numberOf)
   const repeated = numbers.find((number, index) => numbers.indexOf(number) !== index)
   if (repeated !== undefined) throw new Error(`two migrations in ${folder} have the number ${repeated}`)
   return migrations.sort((one, other) => numberOf(one) - numberOf(other))
+}
+
+async function namesIn(folder: string): Promise<string[]> {
+  try {
+    return await readdir(folder)
+  } catch (error) {
+    if (!['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
+    const path = resolve(folder)
+    throw new Error(
+      `The folder of migrations ${path} was not found. Create it, or correct \`migrations\`: a relative path starts at the working directory.`,
+      { cause: error },
+    )
+  }
 }
 
 const numberOf = ({ name }: TenantMigration): number => Number.parseInt(name, 10)

@@ -56,7 +56,7 @@ export const lifecyclePart: Part<'lifecycle', Lifecycle, Dependencies> = {
 }
 
 interface ProvisioningDependencies extends Dependencies {
-  readonly settings: { readonly autoPurge: boolean }
+  readonly configuration: { readonly autoPurge: boolean }
   readonly tableChanges: TableChanges
   readonly lifecycle: Lifecycle
   readonly migrations: { readonly versions: SchemaVersions }
@@ -65,7 +65,7 @@ interface ProvisioningDependencies extends Dependencies {
 
 export const provisioningPart: Part<'provisioning', Installation, ProvisioningDependencies> = {
   name: 'provisioning',
-  service: (kernel, { settings, registry, storage, tableChanges, lifecycle, migrations, transfers }) =>
+  service: (kernel, { configuration, registry, storage, tableChanges, lifecycle, migrations, transfers }) =>
     new Installation({
       kernel,
       registry,
@@ -76,7 +76,7 @@ export const provisioningPart: Part<'provisioning', Installation, ProvisioningDe
       fences: lifecycle.fences,
       lost: lifecycle.lostPlacements,
       transfers,
-      autoPurge: settings.autoPurge,
+      autoPurge: configuration.autoPurge,
     }),
   jobs: [
     handles(InstallTenant, (installation: Installation, { tenantId }, attempt) =>

@@ -8,7 +8,7 @@ import { MigrationRuns } from './runs.ts'
 import { SchemaVersions } from './schema-versions.ts'
 
 interface Dependencies {
-  readonly settings: { readonly migrations: readonly TenantMigration[] }
+  readonly configuration: { readonly migrations: readonly TenantMigration[] }
   readonly storage: Storage
   readonly tableChanges: TableChanges
 }
@@ -16,8 +16,8 @@ interface Dependencies {
 export const migrationsPart: Part<'migrations', MigrationRuns, Dependencies> = {
   name: 'migrations',
   tenantTables: ['migration_items'],
-  service: (kernel, { settings, storage, tableChanges }) =>
-    new MigrationRuns(kernel, storage, new SchemaVersions(kernel.database, settings.migrations), tableChanges),
+  service: (kernel, { configuration, storage, tableChanges }) =>
+    new MigrationRuns(kernel, storage, new SchemaVersions(kernel.database, configuration.migrations), tableChanges),
   metrics: ({ status }) =>
     cachedGauges(
       () => status.pendingTenants(),

@@ -5,18 +5,18 @@ import { Plans, type PlansConfig } from './plans.ts'
 import { Registry } from './registry.ts'
 
 interface Dependencies {
-  readonly settings: { readonly plans: PlansConfig; readonly staleForSeconds?: number | undefined }
+  readonly configuration: { readonly plans: PlansConfig; readonly staleForSeconds?: number | undefined }
 }
 
 export const registryPart: Part<'registry', Registry, Dependencies> = {
   name: 'registry',
   tenantTables: ['tenant_domains'],
-  service: (kernel, { settings }) => new Registry(kernel, settings),
+  service: (kernel, { configuration }) => new Registry(kernel, configuration),
   start: (registry) => registry.start(),
   metrics: tenantSeries,
 }
 
 export const plansPart: Part<'plans', Plans, Dependencies> = {
   name: 'plans',
-  service: (kernel, { settings }) => new Plans(settings.plans, kernel),
+  service: (kernel, { configuration }) => new Plans(configuration.plans, kernel),
 }

@@ -35,6 +35,10 @@ export const PlanDefinition = z.strictObject({
     })
     .optional()
     .meta({ description: 'Takes precedence over `backups.keep` and `backups.everyHours` of the configuration' }),
+  settings: z
+    .record(z.string(), z.unknown())
+    .optional()
+    .meta({ description: 'Values of settings by name, in place of the defaults of their definitions. No secrets' }),
 })
 
 export const PlansDescription = z.object({
@@ -57,6 +61,8 @@ export interface ResolvedPlan {
   /** By quota; a quota without an entry is unlimited. */
   readonly limits: ReadonlyMap<string, number>
   readonly backups: z.output<typeof PlanDefinition>['backups']
+  /** Values of settings, by name. */
+  readonly settings: Readonly<Record<string, unknown>>
 }
 
 export const NO_PLANS: PlansConfig = { defaultPlan: 'free', definitions: { free: { limits: {} } } }
@@ -75,8 +81,8 @@ export class Plans {
     this.#config = config
     this.#kernel = kernel
     this.#resolverTimeoutMs = resolverTimeoutMs
-    for (const [plan, { limits, backups }] of Object.entries(config.definitions)) {
-      this.#resolved.set(plan, { plan, limits: new Map(Object.entries(limits)), backups })
+    for (const [plan, { limits, backups, settings = {} }] of Object.entries(config.definitions)) {
+      this.#resolved.set(plan, { plan, limits: new Map(Object.entries(limits)), backups, settings })
     }
     const byDefault = this.#resolved.get(config.defaultPlan)
     if (!byDefault) throw new Error(`plans.defaultPlan "${config.defaultPlan}" is not among plans.definitions`)

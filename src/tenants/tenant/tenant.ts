@@ -48,19 +48,21 @@ export const Domains = z
 
 export const Placement = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$/)
 
-export const NewTenant = z.strictObject({
-  id: TenantId.optional(),
-  name: TenantName,
-  metadata: Metadata.default({}),
-  domains: Domains.default([]),
-  isolation: z
-    .string()
-    .min(1)
-    .max(64)
-    .optional()
-    .meta({ description: 'Isolation driver; default: the configured one' }),
-  placement: Placement.optional().meta({ description: 'PostgreSQL server of the configuration; default: `main`' }),
-})
+export const NewTenant = z
+  .strictObject({
+    id: TenantId.optional(),
+    name: TenantName,
+    metadata: Metadata.default({}),
+    domains: Domains.default([]),
+    isolation: z
+      .string()
+      .min(1)
+      .max(64)
+      .optional()
+      .meta({ description: 'Isolation driver; default: the configured one' }),
+    placement: Placement.optional().meta({ description: 'PostgreSQL server of the configuration; default: `main`' }),
+  })
+  .meta({ example: { id: 'acme', name: 'Acme Corp' } })
 
 export const TenantChange = z.strictObject({
   name: TenantName.optional(),

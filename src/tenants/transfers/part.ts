@@ -29,7 +29,7 @@ import { Transfers } from './transfers.ts'
 const TYPES = [BackupTenant, RestoreTenant, CloneTenant, MoveTenant]
 
 interface Dependencies {
-  readonly settings: {
+  readonly configuration: {
     /** Retention of former storage. */
     readonly retentionMs: number
     readonly backups: BackupSettings & { readonly archives: Archives | undefined; readonly isEncrypting: boolean }
@@ -46,9 +46,9 @@ interface Dependencies {
 export const transfersPart: Part<'transfers', Transfers, Dependencies> = {
   name: 'transfers',
   tenantTables: ['transfers', 'backups'],
-  service(kernel, { settings, storage, circuits, registry, plans, tableChanges, lifecycle, migrations }) {
+  service(kernel, { configuration, storage, circuits, registry, plans, tableChanges, lifecycle, migrations }) {
     const { fences, transitions, lostPlacements } = lifecycle
-    const { archives, isEncrypting, ...backups } = settings.backups
+    const { archives, isEncrypting, ...backups } = configuration.backups
     const dependencies = {
       kernel,
       registry,
@@ -59,7 +59,7 @@ export const transfersPart: Part<'transfers', Transfers, Dependencies> = {
       versions: migrations.versions,
       changes: tableChanges,
       stagedStorage: new StagedStorage(kernel, storage, lostPlacements),
-      keptForMs: settings.retentionMs,
+      keptForMs: configuration.retentionMs,
       archives: archives && onDemand(archives),
       isEncrypting,
     }

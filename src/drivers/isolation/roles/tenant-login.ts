@@ -18,6 +18,7 @@ import type { Logger } from '../../../kernel/base/logger.ts'
 import type { Secrets } from '../../../kernel/crypto/crypto.ts'
 import { randomToken } from '../../../kernel/crypto/crypto.ts'
 import { type Database, isDatabaseUnavailable, sqlState } from '../../../kernel/database/database.ts'
+import { checkedUrl } from '../../../kernel/database/start-failures.ts'
 import type { ConnectionLimits, Placement, PublicRight } from '../../../tenants/isolation/driver.ts'
 import { bindingOfPlacement } from '../../../tenants/isolation/own-logins.ts'
 import type { TenantTables } from '../../../tenants/tenant/tables.ts'
@@ -287,8 +288,8 @@ export function placementsOf({
   readonly database: { readonly url: string }
 }) {
   const all = Object.entries({ main: {}, ...placements }).map(([name, placement]: [string, PlacementConfig]) => {
-    const url = name === 'main' ? database.url : placement.url
-    if (!url) throw new Error(`Placement "${name}" has no url`)
+    const isMain = name === 'main'
+    const url = checkedUrl(isMain ? 'database.url' : `placements.${name}.url`, isMain ? database.url : placement.url)
     const [fault] = settingFaults(placement)
     if (fault) throw new Error(`placements.${name}.${fault}`)
     return [name, { ...placement, url }] as const

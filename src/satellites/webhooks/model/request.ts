@@ -14,6 +14,8 @@ interface DeliveryIdentity {
   readonly event: string
   readonly partitionKey: string
   readonly tenantId: string | null
+  readonly createdAt: Date
+  readonly envelope: boolean
 }
 
 interface RequestValues {
@@ -26,10 +28,11 @@ interface RequestValues {
 }
 
 export function requestFor(
-  { id, event, partitionKey, tenantId }: DeliveryIdentity,
+  delivery: DeliveryIdentity,
   { body, url, secrets, nowMs, traceparent }: RequestValues,
 ): Request {
-  const bytes = Buffer.from(body)
+  const { id, event, partitionKey, tenantId } = delivery
+  const bytes = Buffer.from(delivery.envelope ? enveloped(delivery, body) : body)
   const timestampSeconds = Math.floor(nowMs / 1_000)
   return {
     url,
@@ -48,6 +51,10 @@ export function requestFor(
     maxResponseBytes: MAX_RESPONSE_BYTES,
   }
 }
+
+/** The body of Standard Webhooks. It is equal in all attempts, and contains the bytes of the payload. */
+const enveloped = ({ id, event, createdAt }: DeliveryIdentity, body: string): string =>
+  `{"type":${JSON.stringify(event)},"id":"${id}","timestamp":"${createdAt.toISOString()}","data":${body}}`
 
 export interface Exchange {
   readonly status: number | null

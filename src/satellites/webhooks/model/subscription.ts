@@ -15,6 +15,7 @@ export const Subscription = z
     events: z.array(z.string()),
     description: z.string().nullable(),
     enabled: z.boolean(),
+    envelope: z.boolean().describe('Whether bodies are `{ type, id, timestamp, data }`, with the payload as `data`'),
     disabledReason: z
       .enum(['gone', 'failing'])
       .nullable()
@@ -46,6 +47,12 @@ export const NewSubscription = z.strictObject({
   secret: Secret.optional().describe('Default: a generated secret'),
   description: description.default(null),
   enabled: z.boolean().default(true),
+  envelope: z
+    .boolean()
+    .default(false)
+    .describe(
+      'Sends `{ type, id, timestamp, data }` (Standard Webhooks) with the payload as `data`, in place of the payload',
+    ),
 })
 
 export const SubscriptionChange = z.strictObject({
@@ -53,6 +60,7 @@ export const SubscriptionChange = z.strictObject({
   events: EventPatterns.optional(),
   description: description.optional(),
   enabled: z.boolean().optional(),
+  envelope: z.boolean().optional(),
 })
 
 export const Rotation = z.strictObject({
@@ -71,6 +79,7 @@ export const toSubscription = (row: SubscriptionRow): Subscription => ({
   events: row.events,
   description: row.description,
   enabled: row.enabled,
+  envelope: row.envelope,
   disabledReason: row.disabledReason as Subscription['disabledReason'],
   secretSet: true,
   createdAt: row.createdAt.toISOString(),

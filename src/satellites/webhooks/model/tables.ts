@@ -11,7 +11,7 @@
  *   retries by tenant, so that many due retries of one tenant do not delay others.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
-import { dispatchingWithTraces } from '../sql/dispatch.ts'
+import { dispatchingWithEnvelopes, dispatchingWithTraces } from '../sql/dispatch.ts'
 import { functions } from '../sql/functions.ts'
 import type { DeliveryState } from './delivery.ts'
 
@@ -23,6 +23,8 @@ export interface SubscriptionRow {
   events: string[]
   description: string | null
   enabled: boolean
+  /** Whether bodies have the envelope of Standard Webhooks. */
+  envelope: boolean
   disabledReason: string | null
   /** Encrypted, bound to the id of the row; empty after the subscription is deleted. */
   secret: string
@@ -222,4 +224,5 @@ ${functions}`,
     `,
   },
   { name: '0003_webhook_traces', up: dispatchingWithTraces },
+  { name: '0004_webhook_envelopes', up: dispatchingWithEnvelopes },
 ]

@@ -152,7 +152,7 @@ export class Dispatch {
       {
         name: 'dispatch-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select place, rejected, id, is_claimed, needs_wakeup, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation
+        text: `select place, rejected, id, is_claimed, needs_wakeup, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation, envelope
           from multitenancy.dispatch_webhooks(
           $1, $2::uuid[], $3, $4, $5, $6, $7, $8, $9::uuid[], $10, $11, $12, $13, $14, $15, $16)`,
       },
@@ -212,6 +212,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs, traceparent }: Me
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
   generation: row.generation,
+  envelope: row.envelope,
 })
 
 function serialise(payload: object): string {

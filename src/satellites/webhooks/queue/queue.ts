@@ -35,6 +35,8 @@ export interface Claimed {
   readonly previousUntil: Date | null
   /** Generation of the subscription, read with the body; null: deleted, or not read yet. */
   readonly generation: number | null
+  /** Whether the body is sent in an envelope; read with the body. */
+  readonly envelope: boolean
 }
 
 /** Number of ready deliveries that a worker can take, and the length of their leases. */
@@ -72,6 +74,7 @@ interface Loaded {
   readonly body: string
   readonly traceparent: string | null
   readonly generation: number
+  readonly envelope: boolean
 }
 
 /** A claimed delivery without its body. */
@@ -179,14 +182,14 @@ export class DeliveryQueue {
     }
   }
 
-  /** Loads the bodies, once for each message, and the generations of the subscriptions. */
+  /** Loads the bodies, once for each message, and generation and form of the body of the subscriptions. */
   async load(heads: readonly Head[]): Promise<Claimed[]> {
     const { rows } = await this.#database.sql(
       {
         name: 'bodies-of-webhooks',
         timeoutMs: TIMEOUT_MS,
-        text: `select id, body, traceparent, null as generation from multitenancy.webhook_messages where id = any($1::uuid[])
-          union all select id, null, null, generation from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
+        text: `select id, body, traceparent, null as generation, null as envelope from multitenancy.webhook_messages where id = any($1::uuid[])
+          union all select id, null, null, generation, envelope from multitenancy.webhook_subscriptions where id = any($2::uuid[])`,
       },
       [[...new Set(heads.map(({ messageId }) => messageId))], [...new Set(heads.map(({ webhookId }) => webhookId))]],
     )
@@ -196,6 +199,7 @@ export class DeliveryQueue {
       body: found.get(messageId)?.body ?? null,
       traceparent: found.get(messageId)?.traceparent ?? null,
       generation: found.get(head.webhookId)?.generation ?? null,
+      envelope: found.get(head.webhookId)?.envelope ?? false,
     }))
   }
 
@@ -257,4 +261,5 @@ const headOf = (row: any, claim: string): Head => ({
   previousSecret: row.previous_secret,
   previousUntil: row.previous_until,
   generation: null,
+  envelope: false,
 })

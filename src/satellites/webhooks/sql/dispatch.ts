@@ -8,15 +8,20 @@
  */
 import { CHANNEL, CLAIM_LOCK, PLANS } from './settings.ts'
 
-/** The function of a migration; a released text must not change. */
-const dispatchFunction = ({ hasTraces }: { readonly hasTraces: boolean }): string => `
+/** Additions of later migrations. The text of a released migration must not change. */
+interface Version {
+  readonly hasTraces: boolean
+  readonly hasEnvelopes: boolean
+}
+
+const dispatchFunction = ({ hasTraces, hasEnvelopes }: Version): string => `
 create function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, slow_webhooks uuid[] default '{}'${hasTraces ? ", traceparents text[] default '{}'" : ''})
 returns table (
   place bigint, rejected text, id uuid, is_claimed boolean, needs_wakeup boolean, webhook_id uuid, partition_key text,
-  url text, secret text, previous_secret text, previous_until timestamptz, generation int)
+  url text, secret text, previous_secret text, previous_until timestamptz, generation int${hasEnvelopes ? ', envelope boolean' : ''})
 language plpgsql ${PLANS} as $$
 #variable_conflict use_column
 declare
@@ -35,7 +40,7 @@ begin
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
       coalesce(s.tenant_id, '-') as partition_key,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.generation,
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.generation,${hasEnvelopes ? ' s.envelope,' : ''}
       s.listening_until is null and s.failing_since is null and s.id <> all(slow_webhooks) as is_sound, row_number() over () as nth
     from requested a cross join lateral (
       select * from webhook_subscriptions
@@ -75,19 +80,26 @@ begin
     select pg_notify('${CHANNEL}', '') from judged where not is_claimed and (wanted = 0 or not has_waiting) limit 1
   )
   select place, case when status is null or purged_at is not null then 'none' else status end,
-    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::int
+    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::int${hasEnvelopes ? ', null::boolean' : ''}
   from requested where status is null or status = 'deleted' or purged_at is not null
   union all
-  select place, null, id, is_claimed, not holds_claim_lock or not has_waiting, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation
+  select place, null, id, is_claimed, not holds_claim_lock or not has_waiting, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation${hasEnvelopes ? ', envelope' : ''}
   from judged left join notified on true;
 end $$;
 `
 
-export const dispatching = dispatchFunction({ hasTraces: false })
+export const dispatching = dispatchFunction({ hasTraces: false, hasEnvelopes: false })
 
 /** Adds the trace of a dispatch to its message. Calls without it still work. */
 export const dispatchingWithTraces = `
 alter table webhook_messages add column traceparent text;
 drop function dispatch_webhooks(double precision, uuid[], text[], text[], text[], text[], double precision[], text[], uuid[],
   uuid, int, double precision, int, int, uuid[]);
-${dispatchFunction({ hasTraces: true })}`
+${dispatchFunction({ hasTraces: true, hasEnvelopes: false })}`
+
+/** Adds the form of the body to subscriptions, and to the result of a dispatch that claims. */
+export const dispatchingWithEnvelopes = `
+alter table webhook_subscriptions add column envelope boolean not null default false;
+drop function dispatch_webhooks(double precision, uuid[], text[], text[], text[], text[], double precision[], text[], uuid[],
+  uuid, int, double precision, int, int, uuid[], text[]);
+${dispatchFunction({ hasTraces: true, hasEnvelopes: true })}`

@@ -20,6 +20,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
       events: ['order.*'],
       description: null,
       enabled: true,
+      envelope: false,
       disabledReason: null,
       secretSet: true,
       createdAt: at,
@@ -31,7 +32,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect((await call('GET', `${path}/${webhookId}`)).json).toEqual(shown)
     expect((await call('GET', path)).json.data[0]).toEqual(shown)
     expect(await fixture.tenancy.webhooks.get(owner, webhookId)).toEqual(shown)
-    const after = { url: BODY.url, events: ['order.*'], description: null, enabled: true }
+    const after = { url: BODY.url, events: ['order.*'], description: null, enabled: true, envelope: false }
     expect(recordedOf(webhookId)).toEqual([
       { action: actionAt({ owner }, 'create'), tenantId: owner, before: null, after },
     ])
@@ -87,7 +88,7 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
       )
     }
     expect((await call('GET', path)).text).not.toContain(webhookId)
-    const before = { url: BODY.url, events: ['order.*'], description: null, enabled: true }
+    const before = { url: BODY.url, events: ['order.*'], description: null, enabled: true, envelope: false }
     expect(recordedOf(webhookId).slice(1)).toEqual([
       { action: actionAt({ owner }, 'delete'), tenantId: owner, before, after: null },
     ])
@@ -202,6 +203,7 @@ describe('a subscription of another owner', () => {
       expect((await call('GET', asking.path)).text).not.toContain(webhookId)
       expect((await call('GET', `${whose.path}/${webhookId}`)).json).toMatchObject({
         enabled: true,
+        envelope: false,
         tenantId: whose.owner,
       })
       expect(recordedOf(webhookId)).toHaveLength(1)

@@ -30,7 +30,7 @@ import { CHANNEL } from '../sql/functions.ts'
 /** Id of a tenant; null for the host. */
 export type Owner = string | null
 
-const SHOWN = ['url', 'events', 'description', 'enabled'] as const
+const SHOWN = ['url', 'events', 'description', 'enabled', 'envelope'] as const
 /** A listener that does not renew its lease for this time has ended. */
 const LISTENER_LEASE_MS = 60_000
 
@@ -129,7 +129,7 @@ export class Subscriptions {
     owner: Owner,
     { events, secret, to }: { readonly events: readonly string[]; readonly secret: string; readonly to: string },
   ): Promise<SubscriptionWithSecret> {
-    const settings = { url: 'listener:', description: null, enabled: true, events: [...events] }
+    const settings = { url: 'listener:', description: null, enabled: true, envelope: false, events: [...events] }
     return this.#kernel.database.transaction(async () => {
       const made = await this.#insert(owner, settings, secret, this.#kernel.clock.now())
       const target = `webhook:${made.webhookId}`
@@ -178,7 +178,7 @@ export class Subscriptions {
 
   async #insert(
     owner: Owner,
-    settings: Pick<SubscriptionRow, 'url' | 'events' | 'description' | 'enabled'>,
+    settings: Pick<SubscriptionRow, (typeof SHOWN)[number]>,
     secret: string,
     listeningUntil: Date | null = null,
   ): Promise<SubscriptionWithSecret> {

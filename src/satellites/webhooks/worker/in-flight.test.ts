@@ -20,6 +20,7 @@ const delivery = (id: string, webhookId: string): Claimed => ({
   previousSecret: null,
   previousUntil: null,
   generation: 0,
+  envelope: false,
 })
 
 const receivedIn = (durationMs: number) => ({ error: null, durationMs })

@@ -12,6 +12,8 @@ import { defineError } from '../../../kernel/base/errors.ts'
 export interface Archives {
   /** `directory`, `s3` */
   readonly name: string
+  /** The same in all processes with the same storage; without secrets. `directory /var/backups` */
+  readonly identity?: string
   /** Rejects immediately if the storage is not writable. */
   start(): Promise<void>
   /** Rejects if `start` would fail now. */

@@ -1,0 +1,154 @@
+/** Tests commands beside an application with other settings, and the two forms of one definition. */
+import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, inject, onTestFinished, test } from 'vitest'
+import { directory as archivesIn } from '../drivers/archives/directory.ts'
+import { databasePg } from '../drivers/isolation/database-pg.ts'
+import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../kernel/base/logger.ts'
+import { type Config, createTenancy, defineTenancy } from '../service/definition.ts'
+import { createTestDatabase, type TestDatabase } from '../testing/base/database.ts'
+import { dropWithRoles } from '../testing/base/roles.ts'
+import { installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
+import { inProcess } from './in-process.fixture.ts'
+import { allCommands, CHANGES_STORAGE } from './program.ts'
+
+const logger = createLogger({ level: 'silent' })
+const MIGRATION = '-- up\ncreate table notes (id int);'
+
+let directory: string
+let database: TestDatabase
+let env: Record<string, string>
+beforeEach(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-settings-'))
+  await mkdir(join(directory, 'migrations'))
+  await writeFile(join(directory, 'migrations', '0001_notes.sql'), MIGRATION)
+  database = await createTestDatabase(inject('postgresUrl'))
+  env = {
+    DATABASE_URL: database.url,
+    TENANTRY_APP_KEY: TEST_APP_KEY,
+    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
+    TENANTRY_DATA_DIR: join(directory, 'data'),
+  }
+})
+afterEach(async () => {
+  await dropWithRoles(inject('postgresUrl'), database)
+  await rm(directory, { recursive: true, force: true })
+})
+
+const run = (...argv: string[]) => inProcess(env).start(argv, { isAlone: true, stdin: '' }).ended
+const started = async (config: Config) => {
+  const tenancy = await createTenancy({
+    database: { url: database.url },
+    appKey: TEST_APP_KEY,
+    migrations: join(directory, 'migrations'),
+    logger,
+    ...config,
+  })
+  onTestFinished(() => tenancy.stop())
+  return tenancy
+}
+const fileWith = async (content: object): Promise<string> => {
+  const path = join(directory, 'tenantry.config.json')
+  await writeFile(path, JSON.stringify(content))
+  return path
+}
+
+test('a command with other drivers, satellites and backups than the application exits with 2 and creates nothing', async () => {
+  const { kernel, tenants } = await started({ isolation: [schemaPg()], backups: { directory: join(directory, 'app') } })
+  const app = await fileWith({ isolation: ['schema-pg', 'rowscope-pg'], backups: { directory: './other' } })
+  const tables = async () =>
+    (await kernel.database.sql(`select tablename from pg_tables where schemaname = 'multitenancy' order by 1`)).rows
+  const before = await tables()
+
+  const refused = await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)
+  expect(refused).toMatchObject({ code: 2, stdout: '' })
+  expect(refused.stderr).toMatch(/isolation\.drivers\.rowscope-pg: \{"scope":"batch"\} here, absent there/)
+  expect(refused.stderr).toMatch(/backups\.storage: directory \S+other here, directory \S+app there/)
+  expect(refused.stderr).toMatch(/satellites\.webhooks: \S+ here, absent there/)
+  expect(refused.stderr).toMatch(/migrations\.0001_notes: absent here/)
+  expect(refused.stderr).toContain('E_SETTINGS_CONFLICT')
+  expect(await tables()).toEqual(before)
+  expect((await tenants.list({ limit: 1 })).data).toEqual([])
+  expect(await readdir(directory)).not.toContain('other')
+
+  const { stderr, code } = await run('tenant:list', '--app', app)
+  expect(code).toBe(0)
+  expect(stderr).toContain('a running process has other settings')
+  const allowed = ['tenant:create', 'Acme', '--id', 'acme', '--allow-different-settings', '--app', app]
+  expect(await run(...allowed)).toMatchObject({ code: 0 })
+})
+
+test('a process without the driver of a tenant does not start', async () => {
+  const first = await started({ isolation: [schemaPg(), databasePg()] })
+  await installed(first, { id: 'acme', name: 'Acme', isolation: 'database-pg' })
+  await first.stop()
+  await expect(started({ isolation: [schemaPg()] })).rejects.toThrow(
+    'The isolation driver "database-pg" of tenant "acme" is not configured here.',
+  )
+  const app = await fileWith({ isolation: ['schema-pg'] })
+  expect(await run('tenant:list', '--app', app)).toMatchObject({ code: 2, stdout: '' })
+})
+
+test('a rolling deployment of a migration starts with a warning, and a changed migration does not start', async () => {
+  await started({ isolation: [schemaPg()] })
+  await writeFile(join(directory, 'migrations', '0002_more.sql'), '-- up\ncreate table more (id int);')
+  const lines: string[] = []
+  const next = await started({
+    isolation: [schemaPg()],
+    logger: createLogger({ level: 'warn', write: (line) => void lines.push(line) }),
+  })
+  expect(lines.join('')).toContain('migrations.0002_more')
+  const isolation = ['schema-pg']
+  const app = await fileWith({ isolation, migrations: './migrations', satellites: {} })
+  const migrate = await run('tenant:migrate', '--app', app)
+  expect(migrate.code).toBe(2) // other satellites and backups
+  expect(migrate.stderr).not.toContain('0002_more')
+  const report = await next.doctor.examine({})
+  expect(report.checks.filter(({ code }) => code === 'settings.processes')).toEqual([])
+  await next.stop()
+  await writeFile(join(directory, 'migrations', '0001_notes.sql'), `${MIGRATION} create table other (id int);`)
+  await expect(started({ isolation: [schemaPg()] })).rejects.toMatchObject({ code: 'E_SETTINGS_CONFLICT' })
+})
+
+test('JSON and TypeScript form of one definition give equal settings', async () => {
+  const shared = {
+    migrations: './migrations',
+    plans: { defaultPlan: 'free', definitions: { pro: { limits: { b: 2, a: 1 } }, free: { limits: {} } } },
+    satellites: { sso: false },
+  }
+  const typed = await defineTenancy({
+    ...shared,
+    database: { url: database.url },
+    appKey: TEST_APP_KEY,
+    logger,
+    isolation: [schemaPg({ names: 'qualified' }), databasePg({ template: 'base' })],
+    backups: { archives: archivesIn({ path: join(directory, 'backups') }) },
+    migrations: join(directory, 'migrations'),
+  }).start({ role: 'api' })
+  onTestFinished(() => typed.stop())
+  const app = await fileWith({
+    ...shared,
+    plans: { definitions: { free: { limits: {} }, pro: { limits: { a: 1, b: 2 } } }, defaultPlan: 'free' },
+    isolation: [
+      { driver: 'schema-pg', names: 'qualified', scope: 'batch' },
+      { driver: 'database-pg', template: 'base' },
+    ],
+    backups: { archives: { driver: 'directory', path: './backups' } },
+  })
+  const listed = await run('processes', '--json', '--app', app)
+  expect(listed).toMatchObject({ code: 0, stderr: '' })
+  expect(JSON.parse(listed.stdout).data).toMatchObject([
+    { role: 'api', isLive: true, isThis: false, differences: [] },
+    { role: 'api', isLive: true, isThis: true, differences: [] },
+  ])
+  expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('only commands that change the storage of tenants have --allow-different-settings', () => {
+  const having = allCommands().filter(({ options = [] }) =>
+    options.some(({ flags }) => flags === '--allow-different-settings'),
+  )
+  expect(having.map(({ name }) => name).toSorted()).toEqual(CHANGES_STORAGE.toSorted())
+})

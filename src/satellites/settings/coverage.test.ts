@@ -1,0 +1,4 @@
+import { coverPart } from '../../../test/contract/coverage.ts'
+import { part } from './coverage.fixture.ts'
+
+coverPart(part)

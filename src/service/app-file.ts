@@ -1,0 +1,77 @@
+/**
+ * Finds and reads the file of an installation: its definition (`tenancy.ts`), or a configuration of the service.
+ *
+ *   --app, --config ─► TENANTRY_APP, TENANTRY_CONFIG ─► "tenantry".app of the nearest package.json ─► tenantry.config.{ts,js,json}
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
+import { dirname, join, resolve } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
+
+type Environment = Readonly<Record<string, string | undefined>>
+
+/** Content of a file, or of a definition in code. */
+export interface Source {
+  readonly content: unknown
+  /** Absent: the configuration is in code, or there is no file. */
+  readonly path?: string | undefined
+  /** Directory of relative paths. */
+  readonly base: string
+  /** Whether it is a definition; otherwise it configures the service, which enables all built-in satellites and backups. */
+  readonly isDefinition: boolean
+  /** Why the file cannot be read. */
+  readonly fault?: string
+}
+
+/** A file may exist or not. Undefined: the installation has none. @param given value of `--app` */
+export function appPath(directory: string, given: string | undefined, env: Environment): string | undefined {
+  const named = given ?? (env.TENANTRY_APP || env.TENANTRY_CONFIG || undefined)
+  if (named !== undefined) return resolve(directory, named)
+  return ofPackage(directory) ?? FILES.map((name) => resolve(directory, name)).find(existsSync)
+}
+
+/** Errors of variables that name different files. */
+export function appFaults({ TENANTRY_APP: app, TENANTRY_CONFIG: config }: Environment): string[] {
+  if (!app || !config || resolve(app) === resolve(config)) return []
+  return ['TENANTRY_APP and TENANTRY_CONFIG name different files: remove one of them']
+}
+
+/** `"tenantry": { "app": "./src/tenancy.ts" }` of the nearest package.json. */
+function ofPackage(directory: string): string | undefined {
+  const file = join(directory, 'package.json')
+  if (!existsSync(file)) return dirname(directory) === directory ? undefined : ofPackage(dirname(directory))
+  try {
+    const app = JSON.parse(readFileSync(file, 'utf8')).tenantry?.app
+    return typeof app === 'string' ? resolve(directory, app) : undefined
+  } catch {
+    return undefined // npm and Node.js report a malformed package.json
+  }
+}
+
+/** Imports the file. Starts nothing. A running tenancy is stopped, and a fault. */
+export async function readApp(path: string): Promise<Source> {
+  const source = { content: {}, path, base: dirname(path), isDefinition: false }
+  if (!existsSync(path)) return { ...source, fault: 'file not found' }
+  try {
+    if (path.endsWith('.json')) return { ...source, content: JSON.parse(await readFile(path, 'utf8')) }
+    const exported = await (await import(pathToFileURL(path).href)).default
+    if (isRunning(exported)) {
+      await exported.stop()
+      return { ...source, fault: 'exports a running tenancy. Export the definition.' }
+    }
+    if (exported === undefined) return { ...source, fault: 'has no default export. Export the definition as default.' }
+    if (!isDefinition(exported)) return { ...source, content: exported }
+    return { ...source, content: exported.config, base: exported.directory ?? source.base, isDefinition: true }
+  } catch (error) {
+    return { ...source, fault: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+const isRunning = (value: any): value is { stop(): Promise<void> } =>
+  typeof value?.stop === 'function' && value.kernel !== undefined
+
+/** Not `instanceof`: the file may have another copy of the package. */
+const isDefinition = (value: any): value is { config: unknown; directory: string | undefined } =>
+  typeof value?.start === 'function' && value.config !== undefined

@@ -1,0 +1,92 @@
+/**
+ * Lists all built-in satellites: the only file that imports them.
+ *
+ * @example
+ *   import { builtInSatellites } from 'tenantry/satellites'
+ *   defineTenancy({ satellites: [...builtInSatellites({ sso: false, webhooks: { maxAttempts: 8 } }), announcements()] })
+ */
+import type { Satellite } from '../tenancy/satellite.ts'
+
+/** Deleting a folder and its line here removes exactly that feature. */
+const modules = await Promise.all([
+  import('../satellites/audit-logs/index.ts'),
+  import('../satellites/billing/index.ts'),
+  import('../satellites/branding/index.ts'),
+  import('../satellites/feature-flags/index.ts'),
+  import('../satellites/impersonation/index.ts'),
+  import('../satellites/metrics/index.ts'),
+  import('../satellites/quotas/index.ts'),
+  import('../satellites/settings/index.ts'),
+  import('../satellites/sso/index.ts'),
+  import('../satellites/webhooks/index.ts'),
+])
+
+type BuiltIn = ReturnType<(typeof modules)[number]['default']>
+
+/** Without options, for declarations. */
+export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
+
+/** Satellites without usable defaults: enabled only by their settings. */
+const ONLY_CONFIGURED: ReadonlySet<string> = new Set(['billing'])
+
+/** Settings keys that differ from the satellite's name. */
+const SETTINGS_OF: Readonly<Record<string, string>> = { auditLogs: 'audit' }
+
+/** Options of satellites by their keys in the configuration; `false` disables one. */
+export type BuiltInOptions = {
+  readonly [One in (typeof modules)[number] as KeyOf<ReturnType<One['default']>['name']>]?:
+    | Parameters<One['default']>[0]
+    | false
+}
+
+type KeyOf<Name> = Name extends 'auditLogs' ? 'audit' : Name & string
+
+/** Keys of `Options` that are `false`, and `billing` if it has no options. */
+type Disabled<Options> =
+  | { [Key in keyof Options]: Options[Key] extends false ? Key : never }[keyof Options]
+  | ('billing' extends keyof Options ? never : 'billing')
+
+/**
+ * The satellites of Tenantry, each with its options: all except those with `false`, and `billing` only with options.
+ *
+ * @throws E_INVALID_REQUEST for invalid options, and for unknown names
+ * @example builtInSatellites({ sso: false, audit: { retentionDays: 400 } })
+ */
+export function builtInSatellites<const Options extends BuiltInOptions = {}>(
+  options?: Options,
+): Exclude<BuiltIn, { readonly name: NameOf<Disabled<Options>> }>[] {
+  const given: Readonly<Record<string, unknown>> = options ?? {}
+  const keys = satellites.map(({ name }) => keyOf(name))
+  const unknown = Object.keys(given).find((key) => !keys.includes(key))
+  if (unknown !== undefined)
+    throw new TypeError(`satellite "${unknown}" not found; the satellites are ${keys.join(', ')}`)
+  return made((name) => given[keyOf(name)]) as any
+}
+
+type NameOf<Key> = Key extends 'audit' ? 'auditLogs' : Key
+
+const keyOf = (name: string): string => SETTINGS_OF[name] ?? name
+
+interface Chosen {
+  /** `{ <name>: false }`, or exactly these satellites. */
+  readonly satellites: Readonly<Record<string, boolean>> | readonly Satellite[]
+}
+
+/** Satellites that the configuration enables, each with its options. */
+export function satellitesOn(config: Chosen): readonly Satellite[] {
+  const { satellites: chosen } = config
+  if (isList(chosen)) return chosen
+  return made((name) => (chosen[name] === false ? false : (config as unknown as Record<string, unknown>)[keyOf(name)]))
+}
+
+const isList = (chosen: Chosen['satellites']): chosen is readonly Satellite[] => Array.isArray(chosen)
+
+/** @param optionsOf false: disabled */
+function made(optionsOf: (name: string) => unknown): Satellite[] {
+  return satellites.flatMap(({ name }, index) => {
+    const options = optionsOf(name)
+    if (options === false || (options === undefined && ONLY_CONFIGURED.has(name))) return []
+    const create = modules[index]?.default as ((options?: any) => Satellite) | undefined
+    return create?.(options) ?? []
+  })
+}
