@@ -18,7 +18,7 @@ const DOTS = /^\.{1,2}$/
 export async function runRemotely(command: ProjectedCommand, target: Service, input: CommandInput): Promise<void> {
   const { terminal, signal } = input
   const confirm = (question: string) =>
-    terminal.confirm(question.replace(/\?$/, ` on ${target.url} (${target.source})?`))
+    terminal.confirm(`On ${target.url} (${target.source}): ${question}`)
   await command.runWith(remoteCaller(target, signal), { ...input, terminal: { ...terminal, confirm } })
 }
 

@@ -197,7 +197,7 @@ test('a question names the remote service', async () => {
   const { code, stderr } = await remote.run('tenant:delete', 'known')
   expect(code).toBe(2)
   expect(stderr).toBe(
-    `error: Without a terminal, give --yes to confirm: Delete Known (known) on ${url}${DEFAULT_PREFIX} (TENANTRY_URL)?\ncode:  E_INVALID_REQUEST\n`,
+    `error: Without a terminal, give --yes to confirm: On ${url}${DEFAULT_PREFIX} (TENANTRY_URL): Delete Known (known)?\ncode:  E_INVALID_REQUEST\n`,
   )
 })
 
