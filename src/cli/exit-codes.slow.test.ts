@@ -20,13 +20,17 @@ beforeAll(async () => {
 /** Plans without the plan of the tenant, which the doctor reports. */
 const UNKNOWN_PLANS = { defaultPlan: 'small', definitions: { small: { limits: {} } } }
 
+/** The runs are concurrent, and have different configurations. */
+const BESIDE = ['--allow-different-settings']
+
 const RUNS: Readonly<Record<number, (url: string) => Promise<Ended>>> = {
   0: () => tenantry.run('tenant:show', 'acme'),
-  1: () => tenantry.run('tenant:create', 'Broken', '--config', join(tenantry.directory, 'broken-migrations.json')),
+  1: () =>
+    tenantry.run('tenant:create', 'Broken', ...BESIDE, '--config', join(tenantry.directory, 'broken-migrations.json')),
   2: () => tenantry.run('tenant:create'),
   3: () => tenantry.run('tenant:show', 'initech'),
   4: (url) => tenantry.run('api', 'GET', '/tenants', '--url', url, '--header', 'x-admin-token: wrong'),
-  5: () => tenantry.run('tenant:create', 'Acme', '--id', 'acme'),
+  5: () => tenantry.run('tenant:create', 'Acme', '--id', 'acme', ...BESIDE),
   6: () => tenantry.run('doctor', '--config', join(tenantry.directory, 'unknown-default.json')),
   7: () => tenantry.run('status', '--url', 'http://127.0.0.1:1'),
   130: async () => {

@@ -115,7 +115,11 @@ describe('comparison of settings', () => {
     let isMigrated = false
     for (const other of [{ store: 'redis a:6379/0' }, { 'migrations.0001': 'b' }]) {
       const second = processOf(created.url, { settings: { ...settings, ...other } })
-      await conflict(second.start(async () => void (isMigrated = true)))
+      await conflict(
+        second.start(async () => {
+          isMigrated = true
+        }),
+      )
       expect(await rowOf(second)).toBeUndefined()
     }
     expect(isMigrated).toBe(false)
@@ -156,7 +160,7 @@ describe('comparison of settings', () => {
     await database.sql(`insert into ${SCHEMA}.processes (id, name, role, version, settings)
       values (gen_random_uuid(), 'killed', 'api', '1', '{"store":"another"}')`)
     const paused = await started({ store: 'another' })
-    await database.sql('select pg_terminate_backend(pid) from (' + holderOf('$1') + ') holder', [paused.id])
+    await database.sql(`select pg_terminate_backend(pid) from (${holderOf('$1')}) holder`, [paused.id])
     await paused.stop()
     const stale = crypto.randomUUID()
     await database.sql(

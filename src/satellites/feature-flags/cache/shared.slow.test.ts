@@ -31,7 +31,8 @@ beforeAll(async () => {
   ;({ here, there } = shared)
   proxy = await startProxy(inject('redisUrl'))
   database = await startProxy(shared.opened.url)
-  const store = redisStore({ url: proxy.url, keyPrefix: shared.keyPrefix })
+  // Without an identity: one server with two addresses is one store.
+  const store = { ...redisStore({ url: proxy.url, keyPrefix: shared.keyPrefix }), identity: undefined }
   open = await shared.opened.open({ store })
   closed = await shared.opened.open({ store, resilience: { redis: { cache: 'fail-closed' } } })
   for (const one of [open, closed]) one.on(DependencyDegraded, (event) => void degraded.push(event))
