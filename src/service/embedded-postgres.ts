@@ -194,7 +194,7 @@ async function isResponding(start: Start, postmaster: Postmaster): Promise<boole
   }
 }
 
-/** The ready server, or the output of one that ended during its start. */
+/** The ready server, or the output of a server that ended during its start. */
 async function launch(start: Start): Promise<Postmaster | string> {
   const { directory, programs } = start
   const port = start.port ?? (await freePort())
@@ -293,14 +293,8 @@ async function freePort(): Promise<number> {
 function openLog(path: string, { user }: PostgresPrograms): { handle: number; added(): string } {
   const size = statSync(path, { throwIfNoEntry: false })?.size ?? 0
   const isFull = size > LOG_MAX_BYTES
+  const before = isFull ? 0 : size
   const handle = openSync(path, isFull ? 'w' : 'a', 0o600)
   if (user) fchownSync(handle, user.uid, user.gid)
-  return {
-    handle,
-    added: () =>
-      readFileSync(path)
-        .subarray(isFull ? 0 : size)
-        .toString('utf8')
-        .trim(),
-  }
+  return { handle, added: () => readFileSync(path).subarray(before).toString('utf8').trim() }
 }
