@@ -168,6 +168,22 @@ create table store_sum_sources (
 );
 comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
 
+-- outbox/0001_outbox
+create table outbox_received (
+  id uuid not null, tenant_id text not null, posted_at timestamptz(3) not null, primary key (id, tenant_id));
+create index outbox_received_posted on outbox_received using brin (posted_at);
+
+create table outbox_failed (
+  id uuid not null, tenant_id text not null, kind text not null, payload text not null, context jsonb not null,
+  posted_at timestamptz(3) not null, failed_at timestamptz(3) not null, error text not null,
+  primary key (id, tenant_id));
+
+create sequence outbox_mark_versions;
+create table outbox_marks (
+  placement text not null, locator text not null, tenant_id text not null, isolation text not null,
+  epoch int not null, version bigint not null default nextval('multitenancy.outbox_mark_versions'),
+  primary key (placement, locator));
+
 -- commandRuns/0001_command_runs
 create table command_runs (
   id uuid primary key,

@@ -17,6 +17,7 @@ import { flags } from './cases/flags.ts'
 import { guardAlone } from './cases/guard.ts'
 import { guardedReads } from './cases/guarded-reads.ts'
 import { migrating } from './cases/migrating.ts'
+import { outbox } from './cases/outbox.ts'
 import { paging } from './cases/paging.ts'
 import { provisioning } from './cases/provisioning.ts'
 import { quotaConsume } from './cases/quota-consume.ts'
@@ -48,6 +49,7 @@ const cases: readonly Case[] = [
   webhookLatency,
   billingReceiver,
   auditInsert,
+  outbox,
   backups,
   paging,
   scrape,

@@ -44,6 +44,8 @@ export { type EventOf, type EventType, event, type Listener, on } from './kernel
 export { type Attempt, handles, type Job, type JobType, jobType, type Recurring } from './kernel/jobs/jobs.ts'
 export type { Kernel } from './kernel/kernel.ts'
 export type { Series } from './kernel/metrics/metrics.ts'
+export { type JoinedOutbox, joinedOutbox } from './kernel/outbox/joining.ts'
+export { eachEntry, type OutboxEntry, type OutboxKind, outboxEntry } from './kernel/outbox/kinds.ts'
 export { part } from './kernel/part.ts'
 export { type Check, CheckFailure, type CheckReturn } from './kernel/resilience/health.ts'
 export { DependencyDegraded, type ResilienceConfig } from './kernel/resilience/resilience.ts'

@@ -22,6 +22,7 @@ test('every guide about embedding has TypeScript', () => {
   const modules = blocks.filter(({ language }) => language === 'ts')
   expect(new Set(modules.map(({ guide }) => guide))).toEqual(
     new Set([
+      'audit',
       'backups',
       'billing',
       'embedding',

@@ -13,6 +13,7 @@ import {
 import { ROWS_SCHEMA, rowscopePg } from '../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createLogger } from '../src/kernel/base/logger.ts'
+import { ChangeRecorded, recordChange } from '../src/kernel/events/changes.ts'
 import { createTenancy } from '../src/tenancy/tenancy.ts'
 import type { TenantHandle } from '../src/tenants/handles/handle.ts'
 import type { IsolationDriver, Placement, StorageLocation } from '../src/tenants/isolation/driver.ts'
@@ -341,10 +342,17 @@ test('a tenancy works through the pooler', async () => {
     logger: createLogger({ level: 'silent' }),
   })
   onTestFinished(() => tenancy.stop())
+  const { events } = tenancy.kernel
+  const recorded: string[] = []
+  events.subscribe(ChangeRecorded, 'within', async ({ action, target }) => {
+    if (action === 'items.create') recorded.push(target)
+  })
   for (const isolation of ['schema-pg', 'rowscope-pg']) {
     const id = `life-${isolation}`
     await installed(tenancy, { id, name: id, isolation })
-    const { db } = await tenancy.tenant(id)
+    const { db, transaction } = await tenancy.tenant(id)
+    await transaction(() => recordChange(events, { action: 'items.create', tenantId: id, target: id }))
+    await eventually(() => expect(recorded).toContain(id))
     await raw(db, `insert into items (id, owner) values (1, '${markOf(id)}')`)
     expect(await raw(db, 'select owner from items')).toEqual([{ owner: markOf(id) }])
     await tenancy.tenants.suspend(id)

@@ -20,6 +20,7 @@ const DELETED_OTHERWISE: Readonly<Record<string, string>> = {
 
 /** Tables whose rows are kept after the purge, or are not found by `tenant_id`, with the reason. */
 const KEPT: Readonly<Record<string, string>> = {
+  outbox_received: 'ids of applied entries: deleted after 36 days',
   audit_entries: 'the audit log outlives the objects that it describes',
   audit_seals: 'seals of audit entries',
   audit_heads: 'seals of audit entries',

@@ -83,6 +83,10 @@ describe('the series of an installation', () => {
          ('tenantry.dead-letter', 'tenantry.BackupTenant', now()),
          ('tenantry.dead-letter', 'tenantry.BackupTenant', now() - interval '2 days')`,
     )
+    await kernel.database.sql(
+      `insert into tenantry.outbox (id, tenant, kind, payload, posted_at)
+       values (gen_random_uuid(), 'acme', 'none', '{}', now() - interval '10 minutes')`,
+    )
     clock.advance(60_000)
 
     const other = await open({ migrations: [NOTES, STARS] })
@@ -100,6 +104,7 @@ describe('the series of an installation', () => {
     expect(value('multitenancy_dead_letters{queue="tenantry.BackupTenant"}')).toBe(1)
     expect(value('multitenancy_audit_unsealed_entries')).toBeGreaterThan(0)
     expect(value('multitenancy_audit_unsealed_age_seconds')).toBeGreaterThan(0)
+    expect(value('multitenancy_outbox_oldest_seconds{placement="main"}')).toBeGreaterThan(500)
     expect(value('multitenancy_doctor_findings{severity="error"}')).toBeUndefined()
   })
 

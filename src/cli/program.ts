@@ -7,6 +7,7 @@ import { satellites } from '../service/main.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
+import { outboxPart } from '../tenants/outbox/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
@@ -40,7 +41,7 @@ type Declared = Pick<Satellite, 'name' | 'commands'>
 /** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
-  ...groupsOf([{ name: 'tenants', commands: tenantCommands }, processesPart, ...satellites]),
+  ...groupsOf([{ name: 'tenants', commands: tenantCommands }, outboxPart, processesPart, ...satellites]),
 ]
 
 export const allCommands = (all = groups): OwnCommand[] => all.flatMap(({ commands }) => commands)

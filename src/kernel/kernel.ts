@@ -10,6 +10,7 @@ import type { Events } from './events/events.ts'
 import type { Streams } from './events/streams.ts'
 import type { Jobs } from './jobs/jobs.ts'
 import type { TenantLabels } from './metrics/tenant-labels.ts'
+import type { OutboxKinds } from './outbox/kinds.ts'
 import type { Processes } from './processes/processes.ts'
 import type { Resilience } from './resilience/resilience.ts'
 import type { Tracing } from './resilience/tracing.ts'
@@ -35,6 +36,8 @@ export interface Kernel {
   readonly labels: TenantLabels
   /** Processes on this backoffice, and the id of this one. */
   readonly processes: Processes
+  /** Kinds of entries that transactions of tenants post. */
+  readonly outbox: OutboxKinds
   readonly clock: Clock
   readonly log: Logger
 }

@@ -15,6 +15,7 @@ import type { EventType, Listener, WideListener } from './events/events.ts'
 import type { Job, QueueCounts, Recurring } from './jobs/jobs.ts'
 import type { Kernel } from './kernel.ts'
 import type { Series } from './metrics/metrics.ts'
+import type { OutboxKind } from './outbox/kinds.ts'
 import type { Check } from './resilience/health.ts'
 
 /** Maximum time that `stop` waits for jobs and other work in progress. */
@@ -55,6 +56,8 @@ export interface Part<Name extends string = string, Service = any, Dependencies 
   /** Errors that the service throws to a host, in addition to those of its operations. */
   readonly errors?: readonly ErrorType[]
   readonly listeners?: readonly (Listener<Service> | WideListener<Service>)[]
+  /** Entries that calls inside a tenant's transaction post; they are applied after its commit. */
+  readonly outbox?: readonly OutboxKind<Service>[]
   readonly jobs?: readonly Job<Service>[]
   readonly schedule?: readonly Recurring[]
   /** Begins background work in processes that work on jobs; `stop` ends it. */

@@ -7,6 +7,7 @@ import { clocksDiagnosis } from './doctor/clocks.ts'
 import { Examinations, ExamineInstallation, examinationSeries } from './doctor/examinations.ts'
 import { queueDiagnosis } from './doctor/queue.ts'
 import { storeDiagnosis } from './doctor/store.ts'
+import { recordedChanges } from './events/changes.ts'
 import { jobSeries } from './jobs/job-metrics.ts'
 import { handles } from './jobs/jobs.ts'
 import { JOB_NAMES } from './jobs/queue-registry.ts'
@@ -26,6 +27,7 @@ export const kernelPart: Part<'kernel', Kernel> = {
   ],
   events: [DependencyDegraded],
   service: (kernel) => kernel,
+  outbox: [recordedChanges],
   checks: { backoffice: ({ database }) => assertWritable(database) },
   doctor: [backofficeDiagnosis, queueDiagnosis, clocksDiagnosis],
   metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],

@@ -40,6 +40,7 @@ export function compose(parts: readonly Part[], kernel: Kernel, configuration: o
     return { part, service, start: () => part.start?.(service, kernel, dependencies) }
   })
   for (const one of all) subscribe(kernel, one)
+  for (const { part, service } of all) for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
   return all
 }
 

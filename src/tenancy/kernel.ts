@@ -7,6 +7,7 @@ import { Streams } from '../kernel/events/streams.ts'
 import type { Jobs } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { TenantLabels } from '../kernel/metrics/tenant-labels.ts'
+import { OutboxKinds } from '../kernel/outbox/kinds.ts'
 import type { Processes } from '../kernel/processes/processes.ts'
 import { Resilience } from '../kernel/resilience/resilience.ts'
 import type { Tracing } from '../kernel/resilience/tracing.ts'
@@ -44,6 +45,7 @@ export function openKernel(
     labels: new TenantLabels(config.metrics?.maxTenantSeries ?? MAX_TENANT_SERIES),
     egress: new Egress(config.egress),
     processes,
+    outbox: new OutboxKinds(),
     clock,
     log,
     store: store.open({ database, clock, log }),

@@ -14,6 +14,7 @@ import { tableChangesPart } from '../tenants/isolation/part.ts'
 import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
+import { outboxPart, relayPart } from '../tenants/outbox/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
 import { tables } from '../tenants/tenant/tables.ts'
@@ -79,6 +80,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     loginsPart,
     registryPart,
     plansPart,
+    outboxPart,
     lifecyclePart,
     migrationsPart,
     commandRunsPart,
@@ -88,12 +90,12 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)
-  const reserved = [...before, scopePart, hostJobsPart].map(({ name }): string => name)
+  const reserved = [...before, scopePart, hostJobsPart, relayPart].map(({ name }): string => name)
   const taken = names.find((name) => RESERVED.includes(name) || reserved.includes(name))
   if (taken) throw new Error(`Satellite "${taken}" has the name of a part of every tenancy.`)
   const repeated = names.find((name, index) => names.indexOf(name) !== index)
   if (repeated) throw new Error(`Satellite "${repeated}" is configured twice.`)
-  return [...before, ...satellites.map(fromSatellite), scopePart, hostJobsPart]
+  return [...before, ...satellites.map(fromSatellite), scopePart, hostJobsPart, relayPart]
 }
 
 /** A satellite receives only the tenants. */

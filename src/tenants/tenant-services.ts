@@ -6,6 +6,7 @@ import type { Storage } from './isolation/drivers.ts'
 import type { Lifecycle } from './lifecycle/parts.ts'
 import type { Installation } from './lifecycle/provisioning.ts'
 import type { MigrationRuns } from './migrations/runs.ts'
+import type { Outbox } from './outbox/outbox.ts'
 import type { Plans } from './registry/plans.ts'
 import type { Registry } from './registry/registry.ts'
 import type { Transfers } from './transfers/transfers.ts'
@@ -21,4 +22,5 @@ export interface TenantServices {
   readonly transfers: Transfers
   readonly provisioning: Installation
   readonly handles: Handles
+  readonly outbox: Outbox
 }

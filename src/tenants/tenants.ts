@@ -54,6 +54,8 @@ export class Tenants {
   readonly transfers: TenantServices['transfers']
   /** The isolation drivers in use. */
   readonly storage: TenantServices['storage']
+  /** Calls in tenants' transactions, applied after the commit. */
+  readonly outbox: TenantServices['outbox']
   /** Jobs that failed permanently. */
   readonly deadLetters: DeadLetters
   readonly #kernel: Kernel
@@ -77,6 +79,7 @@ export class Tenants {
     this.circuits = services.circuits
     this.transfers = services.transfers
     this.storage = services.storage
+    this.outbox = services.outbox
     this.deadLetters = new DeadLetters(kernel)
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions

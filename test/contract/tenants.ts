@@ -1,4 +1,5 @@
 /** Contract cases of tenants and of the service itself. */
+import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
 import { runCommand } from './command-line.ts'
 import { FAILING, type Names, type Part, REFUSED, type Runner } from './row.ts'
@@ -13,9 +14,12 @@ const DELETED = 'it was deleted before it was installed'
 const wrongId = { params: { id: 'No Id' } }
 const DEAD = 'a job of it is a dead letter'
 const ORPHANED = 'a job of an unknown queue is a dead letter'
+const FAILED = 'an entry of its outbox has failed'
 const noLetter = { tenant: 'none', params: { deadLetterId: '00000000-0000-7000-8000-000000000000' } } as const
 const wrongLetter = { params: { deadLetterId: 'newest' } }
 const wrongQuery = { query: { colour: 'red' } }
+
+const CONTEXT = { requestId: null, actor: { type: 'user', id: 'ann', name: 'Ann' }, ip: null }
 
 export const tenants: Part = {
   operations: {
@@ -116,6 +120,10 @@ export const tenants: Part = {
       wrong: wrongLetter,
       also: { E_DEAD_LETTER_NOT_FOUND: noLetter },
     },
+    'outbox.list': { success: { given: [FAILED], query: { tenantId: '{id}' } }, wrong: { query: { limit: '0' } } },
+    'outbox.retry': { success: { given: [FAILED], body: { tenantId: '{id}' } }, wrong: { body: { id: 'oldest' } } },
+    'outbox.mark': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
+    'outbox.relay': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'plans.list': { success: {}, wrong: wrongQuery, needsNoDatabase: true },
     'health.get': { success: {}, wrong: wrongQuery },
     'doctor.get': { success: {}, wrong: wrongQuery },
@@ -135,6 +143,8 @@ export const tenants: Part = {
     'dead-letter:show': { given: [DEAD], line: ['{deadLetterId}'] },
     'dead-letter:retry': { given: [DEAD], line: ['{deadLetterId}'] },
     'dead-letter:delete': { given: [ORPHANED], line: ['{deadLetterId}'] },
+    'outbox:list': { given: [FAILED], line: ['--tenant', '{id}'] },
+    'outbox:retry': { given: [FAILED], line: ['--tenant', '{id}'] },
     'tenant:activate': { ...suspended, line: ['{id}'] },
     'tenant:suspend': { line: ['{id}'] },
     'tenant:delete': { line: ['{id}'] },
@@ -160,6 +170,7 @@ export const tenants: Part = {
     RecoverInstallations: { data: {} },
     RecoverFences: { data: {} },
     ExamineInstallation: { data: {} },
+    PruneOutbox: { data: {} },
   },
   events: [
     'TenantCreated',
@@ -182,6 +193,14 @@ export const tenants: Part = {
   happenings: {
     [DEAD]: (runner, names) => deadLetter(runner, names, 'tenantry.InstallTenant'),
     [ORPHANED]: (runner, names) => deadLetter(runner, names, 'tenantry.OfAnotherRelease'),
+    [FAILED]: async ({ api: { tenancy } }, { id = '' }) => {
+      await tenancy.kernel.database.sql(
+        `insert into multitenancy.outbox_failed (id, tenant_id, kind, payload, context, posted_at, failed_at, error)
+         values ($1, $2, 'changes.record', $3, $4, now(), now(), 'The entry could not be applied.')`,
+        [randomUUID(), id, JSON.stringify({ action: 'notes.create', target: 'note:1' }), JSON.stringify(CONTEXT)],
+      )
+      return {}
+    },
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.create({ id, name: 'Acme' })
       await tenancy.tenants.installation.install(id, { isLast: true })

@@ -58,7 +58,9 @@ export interface TenantStorage extends StorageLocation {
  * `start`.
  */
 export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options' | 'locator' | 'schemaOf'> {
-  readonly capabilities: Pick<Capabilities, 'separateStorage' | 'reach'>
+  readonly capabilities: Pick<Capabilities, 'separateStorage'> & {
+    readonly reach: Exclude<Capabilities['reach'], 'no server'>
+  }
   /** Whether SQL of a tenant affects no other tenant of the server; default false. */
   readonly containsTenantSql?: (server: PostgresServer) => boolean
   readonly start?: (environment: DriverEnvironment, servers: Iterable<PostgresServer>) => void

@@ -19,6 +19,7 @@ import { advanceForImport } from './copy/sequences.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
 import { PostgresMigrator } from './migrations/postgres-migrator.ts'
 import type { PostgresDialect, PostgresOptions, TenantStorage } from './postgres-dialect.ts'
+import { postgresOutbox } from './postgres-outbox.ts'
 import { OWN_DATABASE } from './roles/login-clients.ts'
 import type { ScopeMode } from './scope/scoped-connection.ts'
 import type { Scope } from './scope/scoped-query.ts'
@@ -168,6 +169,12 @@ export function postgresDriver(
 
     mayBeFence: (error) =>
       StorageFenced.matches(error) || (capabilities.reach === 'own database' && isSessionLost(error)),
+
+    outbox: postgresOutbox({
+      reach: capabilities.reach,
+      serverOf,
+      databaseOf: (location) => dialect.tables(location).database ?? OWN_DATABASE,
+    }),
 
     drain({ tenantId, placement, locator }, options) {
       const server = serverOf(placement)

@@ -3,11 +3,11 @@
  * transaction in progress, if there is one. A nested `transaction()` opens a savepoint. `afterCommit()` runs after the outermost commit,
  * outside of transaction and deadline, and is dropped on rollback. Columns are snake_case in SQL and camelCase in code; a bigint is a number.
  */
-import { AsyncLocalStorage } from 'node:async_hooks'
 import { CamelCasePlugin, CompiledQuery, type ControlledTransaction, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
 import { currentDeadline, withoutDeadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
+import { TransactionFrames } from '../outbox/joining.ts'
 import { QUERY_TIMEOUT } from './availability.ts'
 import { type Connection, connectionUntil, queryOnce } from './deadline-connection.ts'
 import { type Listening, Notifications } from './notifications.ts'
@@ -59,7 +59,7 @@ export class Database {
   readonly #pool: pg.Pool
   readonly #root: Kysely<any>
   readonly #notifications: Notifications
-  readonly #frames = new AsyncLocalStorage<Frame | undefined>()
+  readonly #frames = new TransactionFrames<Frame>()
   readonly #pending = new Set<Promise<unknown>>()
   readonly #parts: Database[] = []
   readonly #outage: OutageLog

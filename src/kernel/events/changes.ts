@@ -1,9 +1,11 @@
 /**
  * The event of a change by an administrator, the host or Tenantry. A service publishes it in the transaction of the change; the actor and
- * the request are in the context. The audit log listens to it.
+ * the request are in the context. The audit log listens to it. A change in a tenant's transaction is posted to its outbox.
  */
 import { z } from 'zod'
 import { parsed } from '../base/validate.ts'
+import { joinedOutbox } from '../outbox/joining.ts'
+import { eachEntry, type OutboxEntry, outboxEntry } from '../outbox/kinds.ts'
 import { type Events, event } from './events.ts'
 
 const image = z.record(z.string(), z.unknown()).nullable()
@@ -25,7 +27,24 @@ export const ChangeRecorded = event(
 
 export type Change = z.input<typeof ChangeRecorded.own>
 
-/** @throws E_INVALID_REQUEST with each wrong member, such as `change.action` */
-export const recordChange = async (events: Events, change: Change): Promise<void> => {
-  await events.publish(ChangeRecorded, parsed(ChangeRecorded.own, change, 'change'))
+const KIND = 'changes.record'
+
+/**
+ * Records a change in the transaction in progress: that of the backoffice, or that of the tenant.
+ *
+ * @throws E_INVALID_REQUEST with each wrong member, such as `change.action`
+ */
+export async function recordChange(events: Events, change: Change): Promise<void> {
+  const valid = parsed(ChangeRecorded.own, change, 'change')
+  const outbox = joinedOutbox(change.tenantId)
+  if (outbox) await outbox.post(KIND, valid)
+  else await events.publish(ChangeRecorded, valid)
 }
+
+export const recordedChanges = outboxEntry(
+  KIND,
+  ChangeRecorded.own.omit({ tenantId: true }),
+  eachEntry(({ events }: { readonly events: Events }, { tenantId, payload, postedAt }: OutboxEntry) =>
+    events.publish(ChangeRecorded, { ...payload, tenantId }, postedAt),
+  ),
+)

@@ -135,8 +135,12 @@ export class Events {
     return this.#database.outside(() => this.publish(type, payload))
   }
 
-  async publish<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
-    const now = this.#clock.now()
+  /** @param now time of the event; default: now */
+  async publish<Type extends EventType>(
+    type: Type,
+    payload: z.input<Type['own']>,
+    now: Date = this.#clock.now(),
+  ): Promise<EventOf<Type>> {
     const published = type.schema.parse({
       ...payload,
       id: uuidv7(now.getTime()),

@@ -4,6 +4,7 @@ import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import { assertTenantExists, assertTenantOpen } from '../../tenants/registry/tenant-assertions.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { DunningCases } from './dunning/cases.ts'
@@ -34,6 +35,7 @@ import { Customers } from './subscriptions/customers.ts'
 import { hasEnded, Subscriptions } from './subscriptions/subscriptions.ts'
 import { Sync } from './sync.ts'
 import { usageIdOf } from './usage/ids.ts'
+import { REPORT_USAGE } from './usage/posted-reports.ts'
 import { Usage } from './usage/usage.ts'
 import { UsageWindows } from './usage/windows.ts'
 
@@ -179,7 +181,8 @@ export class Billing {
 
   /**
    * Reports usage that the host has counted. Idempotent by id: returns true for a new report, false for a repeated one.
-   * Without a customer the report waits. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`.
+   * Without a customer the report waits. Inside a tenant's transaction it is added after the commit, and the result is
+   * true. Throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`.
    *
    * @param quantity an integer above 0
    * @param id 1 to 200 characters. A UUID (case-insensitive) is unique across all tenants and meters, any other text
@@ -194,7 +197,11 @@ export class Billing {
     parsed(z.string().min(1).max(200), id, 'id')
     parsed(z.string().min(1).max(100), meter, 'meter')
     const used = { meter, quantity, at: this.dependencies.kernel.clock.now() }
-    return this.usage.report(tenantId, used, usageIdOf(tenantId, meter, id))
+    const usageId = usageIdOf(tenantId, meter, id)
+    const outbox = joinedOutbox(tenantId)
+    if (!outbox) return this.usage.report(tenantId, used, usageId)
+    await outbox.post(REPORT_USAGE, { id: usageId, meter, quantity })
+    return true
   }
 
   /** Health check without a request to the provider: `health.register('billing', () => tenancy.billing.check())`. */

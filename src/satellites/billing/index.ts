@@ -34,6 +34,8 @@ export type {
   PortalRequest,
 } from './resource.ts'
 
+import { postedReports } from './usage/posted-reports.ts'
+
 /**
  * Defines the billing satellite. Without options it can only be described (reference, OpenAPI), not started.
  *
@@ -71,6 +73,7 @@ export const billing = (options?: BillingOptions) => {
     ],
     errors: [AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound],
     commands,
+    outbox: [postedReports],
     listeners: [
       on(TenantDeleted, 'within', ({ tenantDeletion }, { tenantId }) => tenantDeletion.begin(tenantId)),
       on(TenantRestored, 'within', async ({ tenantDeletion }, { tenantId, from }) => {

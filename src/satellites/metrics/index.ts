@@ -1,7 +1,9 @@
 import { parsed } from '../../kernel/base/validate.ts'
+import { outboxEntry } from '../../kernel/outbox/kinds.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { commands } from './commands.ts'
 import { jobs, schedule } from './jobs.ts'
+import { INCREMENT, Increment } from './key.ts'
 import { type MetricsOptions, TenantMetrics } from './metrics.ts'
 import { operations } from './operations.ts'
 import { Options } from './options.ts'
@@ -21,6 +23,7 @@ export const metrics = (options: MetricsOptions = {}) => {
     service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),
     operations,
     commands,
+    outbox: [outboxEntry(INCREMENT, Increment, async (metrics: TenantMetrics, entries) => metrics.posted(entries))],
     jobs,
     schedule,
     traffic: (metrics) => metrics.traffic,

@@ -4,6 +4,11 @@ import { SUM_NAME } from '../../kernel/store/sums.ts'
 
 export const MetricKey = z.string().regex(SUM_NAME, `must match ${SUM_NAME.source}`)
 
+/** The outbox entry of an increment in a tenant's transaction. */
+export const INCREMENT = 'metrics.increment'
+export const Increment = z.object({ key: MetricKey, amount: z.int().min(0) })
+export type Increment = z.output<typeof Increment>
+
 /** Keys that only guards count. All other keys belong to the host. */
 export const GUARDED: ReadonlySet<string> = new Set(['requests', 'errors', 'bytes'])
 

@@ -14,12 +14,14 @@ import type { Traffic } from '../../kernel/api/traffic.ts'
 import { asSystem } from '../../kernel/base/context.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { joinedOutbox } from '../../kernel/outbox/joining.ts'
+import type { OutboxEntry } from '../../kernel/outbox/kinds.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { SUM_TTL_SECONDS, type SumOfDay } from '../../kernel/store/sums.ts'
 import { assertTenantExists } from '../../tenants/registry/tenant-assertions.ts'
 import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
-import { checkCount } from './key.ts'
+import { checkCount, INCREMENT, type Increment } from './key.ts'
 import { LocalCounters } from './local-counters.ts'
 import { FORMATS, FORMATS_OF_ALL, type Metric, type MetricOfTenant } from './metric.ts'
 import { type MetricFilter, metricsOf, metricsOfAll } from './readings.ts'
@@ -65,7 +67,7 @@ export class TenantMetrics {
   }
 
   /**
-   * Adds `amount` to today's value of a key.
+   * Adds `amount` to today's value of a key; inside a tenant's transaction, after its commit.
    *
    * @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST, and E_DEPENDENCY_UNAVAILABLE under a closed policy
    * @example await tenancy.metrics.increment('acme', 'pages_rendered', 3)
@@ -77,6 +79,20 @@ export class TenantMetrics {
     const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
     if (!located || located.tenant.status === 'deleted') throw tenantNotFound(tenantId)
     if (amount === 0) return
+    const outbox = joinedOutbox(tenantId)
+    return outbox ? outbox.post(INCREMENT, { key, amount }) : this.#count(day, tenantId, key, amount)
+  }
+
+  /** Counts increments of tenants' transactions after their ids are committed, so that none is counted twice. */
+  posted(entries: readonly OutboxEntry<Increment>[]): void {
+    for (const { tenantId, payload, postedAt } of entries) {
+      const { key, amount } = payload
+      checkCount(key, amount)
+      this.#kernel.database.afterCommit(() => this.#count(dayOf(postedAt.getTime()), tenantId, key, amount))
+    }
+  }
+
+  async #count(day: number, tenantId: string, key: string, amount: number): Promise<void> {
     if (this.#kernel.resilience.policyOf('redis.metrics') === 'fail-closed') {
       return this.#written(tenantId, this.#writeThrough.add({ day: dateOf(day), tenantId, name: key, amount }))
     }

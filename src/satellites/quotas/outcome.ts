@@ -6,6 +6,23 @@ import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { type Decision, fits, rateLimitHeaders, remainingOf, resetAtOf, secondsToReset } from './decision.ts'
 import { QuotaExceeded } from './errors.ts'
 
+export interface QuotaAmount {
+  readonly quota: string
+  /** A whole number of 0 or more. Default: 1. */
+  readonly amount?: number | undefined
+}
+
+export interface QuotaSnapshot {
+  readonly plan: string
+  readonly limits: Readonly<Record<string, number>>
+  readonly usage: Readonly<Record<string, number>>
+}
+
+export interface QuotaResult {
+  readonly decisions: readonly (Decision & { readonly quota: string })[]
+  readonly headers: Readonly<Record<string, string>>
+}
+
 export interface QuotaRequest {
   readonly quota: string
   readonly amount: number

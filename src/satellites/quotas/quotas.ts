@@ -6,13 +6,13 @@
  *   decide    as consume, with the rejection as a result
  *   check     decides over `getUsage` without counting: for gauges
  *
- * Every call looks up the limit in the tenant's plan. Check and count are one step of the store. While the store is unavailable,
- * `resilience.redis.quota` decides: open allows everything and publishes `DependencyDegraded` each time; closed is 503, never 429.
- * `setUsage`, `reset` and `snapshot` follow no policy: they are 503.
+ * Check and count are one step of the store. While the store is unavailable, `resilience.redis.quota` decides: open allows everything
+ * and publishes `DependencyDegraded` each time; closed is 503, never 429. `setUsage`, `reset` and `snapshot` are always 503.
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import { checkCounterName, checkGauge, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'
 import type { QuotaOptions, RouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
@@ -23,30 +23,23 @@ import { Alerts } from './alerts.ts'
 import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
 import { QuotaNotFound } from './errors.ts'
 import { QuotaTracked } from './events.ts'
-import { decisionOf, headersOf, type Outcome, type QuotaRequest, rejectionOf } from './outcome.ts'
+import {
+  decisionOf,
+  headersOf,
+  type Outcome,
+  type QuotaAmount,
+  type QuotaRequest,
+  type QuotaResult,
+  type QuotaSnapshot,
+  rejectionOf,
+} from './outcome.ts'
+import { postTrack } from './posted-tracks.ts'
 import { recorded } from './recorded.ts'
 import { DecisionCounts } from './series.ts'
-
-export interface QuotaAmount {
-  readonly quota: string
-  /** A whole number of 0 or more. Default: 1. */
-  readonly amount?: number | undefined
-}
-
-export interface QuotaSnapshot {
-  readonly plan: string
-  readonly limits: Readonly<Record<string, number>>
-  readonly usage: Readonly<Record<string, number>>
-}
 
 export interface QuotasOptions {
   /** Whether responses have `RateLimit-Policy` and `RateLimit`. Default: true. */
   readonly headers?: boolean
-}
-
-export interface QuotaResult {
-  readonly decisions: readonly (Decision & { readonly quota: string })[]
-  readonly headers: Readonly<Record<string, string>>
 }
 
 type UsageMode = 'track' | 'consume'
@@ -56,6 +49,7 @@ type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 export class Quotas {
   readonly counts = new DecisionCounts()
   readonly alerts: Alerts
+  readonly afterCommit: (work: () => unknown) => void
   readonly #kernel: Kernel
   readonly #tenants: KnownTenants
   readonly #hasHeaders: boolean
@@ -65,11 +59,19 @@ export class Quotas {
     this.#tenants = tenants
     this.#hasHeaders = headers
     this.alerts = new Alerts(kernel)
+    this.afterCommit = (work) => kernel.database.afterCommit(work)
   }
 
-  /** Counts without a limit. @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST */
+  /**
+   * Counts without a limit; inside a tenant's transaction, after its commit.
+   *
+   * @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST
+   */
   async track(tenantId: string, quota: string, amount = 1): Promise<number> {
-    const { taken } = await this.#apply(await this.#usable(tenantId), 'track', [{ quota, amount }])
+    const tenant = await this.#usable(tenantId)
+    const outbox = joinedOutbox(tenantId)
+    if (outbox) return (await this.getUsage(tenantId, quota)) + (await postTrack(outbox, quota, amount))
+    const { taken } = await this.#apply(tenant, 'track', [{ quota, amount }])
     return taken.usages[0] ?? 0
   }
 

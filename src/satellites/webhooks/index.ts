@@ -1,5 +1,6 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
+import { outboxEntry } from '../../kernel/outbox/kinds.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
@@ -10,6 +11,7 @@ import { Options, type WebhooksOptions, withDefaults } from './model/options.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { on, onAny } from './part.ts'
+import { DISPATCH, DispatchRequest } from './queue/dispatch.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -44,8 +46,11 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     service: (kernel) => new Webhooks(kernel, settings),
     operations,
     commands,
+    outbox: [
+      outboxEntry(DISPATCH, DispatchRequest, (webhooks: Webhooks, entries) => webhooks.internal.posted(entries)),
+    ],
     listeners: [
-      ...(settings.bridge ? [onAny('within', (webhooks, type, event) => webhooks.bridge(type, event))] : []),
+      ...(settings.bridge ? [onAny('within', (webhooks, type, event) => webhooks.internal.bridge(type, event))] : []),
       on(TenantPurged, 'within', (webhooks, { tenantId }) => webhooks.forget(tenantId)),
     ],
     jobs,

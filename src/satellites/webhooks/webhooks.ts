@@ -5,7 +5,6 @@ import type { PageOf } from '../../kernel/api/page.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { type Database, isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
-import type { EventType } from '../../kernel/events/events.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { Listener, type ListenerDependencies, type ListenOptions } from './listener.ts'
@@ -48,6 +47,8 @@ export class Webhooks {
   readonly inspection: Inspection
   readonly series = new WebhookSeries()
   readonly streams: StreamSender
+  /** For events of Tenantry and of tenants' transactions. */
+  readonly internal: Pick<Dispatch, 'bridge' | 'posted'>
   readonly #kernel: Kernel
   readonly #options: Options
   readonly #subscriptions: Subscriptions
@@ -71,6 +72,7 @@ export class Webhooks {
     this.#worker = this.deliveryWorker(kernel.egress)
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, () => this.#worker.wake())
     this.#dispatch = new Dispatch(kernel, this.#own, this.#worker)
+    this.internal = this.#dispatch
     this.streams = new StreamSender(kernel, this.#dispatch, this.#deliveries)
   }
 
@@ -126,18 +128,13 @@ export class Webhooks {
 
   /**
    * Sends an event of a tenant to all matching subscriptions. Inside `tenancy.transaction` the event is sent if the transaction
-   * commits. The payload has 1 MiB as JSON at most.
-   * @returns the ids of the deliveries
+   * commits, and inside `transaction` of the tenant's handle, too. The payload has 1 MiB as JSON at most; there, 256 KiB.
+   * @returns the ids of the deliveries; empty inside a tenant's transaction, after whose commit they are created
    * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`
    * @example await webhooks.dispatch('acme', 'order.paid', { orderId: '1001', total: 4_200 })
    */
   dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     return this.#dispatch.dispatch(tenantId, event, payload)
-  }
-
-  /** Dispatches an event of Tenantry under its dotted name. */
-  bridge(type: EventType, event: Readonly<Record<string, unknown>>): Promise<void> {
-    return this.#dispatch.bridge(type, event)
   }
 
   /**

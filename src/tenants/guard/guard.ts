@@ -107,7 +107,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
     const handle = handles.of(located)
-    const { id, db, dialect, key, path, transaction } = handle
+    const { id, db, dialect, key, path, transaction, statements } = handle
     const { tenant: record } = located
     const tenant = {
       ...REFUSED_SETTINGS,
@@ -117,6 +117,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
       key,
       path,
       transaction,
+      statements,
       record,
       get pool() {
         return handle.pool

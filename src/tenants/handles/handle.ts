@@ -1,6 +1,7 @@
 /** Defines the handle of a tenant: its storage in the forms that libraries accept. */
 import type { Dialect, Kysely } from 'kysely'
 import type { Pool } from 'pg'
+import type { PostStatement } from '../isolation/outbox.ts'
 import type { TenantPg } from './pg-module.ts'
 
 /** A tenant's storage, for queries on the host's `Tables`. Every query sees only the rows of this tenant. */
@@ -25,6 +26,19 @@ export interface TenantHandle<Tables = any> {
    * @throws E_INVALID_REQUEST for an absolute path, backslashes, control characters, and empty or dot segments
    */
   path(name: string): string
-  /** Runs `work` in one transaction in the tenant's storage. */
+  /**
+   * Runs `work` in one transaction in the tenant's storage. Calls for this tenant inside of it join the transaction:
+   * `recordChange`, `webhooks.dispatch`, `metrics.increment`, `quotas.track` and `billing.reportUsage` take effect after
+   * its commit, and have no effect if it is rolled back. Their arguments have 256 KiB as JSON at most.
+   */
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
+  /**
+   * The statements of such calls, for a transaction of a library: run them inside of it, on this handle. A statement is
+   * applied once, also if it is run again.
+   *
+   * @example
+   *   const [{ text, values }] = await tenant.statements(() => tenancy.webhooks.dispatch('acme', 'note.created', { id: 1 }))
+   *   await prisma.$transaction((tx) => tx.$executeRawUnsafe(text, ...values))
+   */
+  statements(calls: () => unknown): Promise<readonly PostStatement[]>
 }

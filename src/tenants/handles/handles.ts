@@ -1,7 +1,9 @@
 /** Creates and caches the handles of tenants. A handle contains no storage location. */
-import { Kysely, WithSchemaPlugin } from 'kysely'
+import { CompiledQuery, Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
+import { enterOutbox } from '../../kernel/outbox/joining.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
+import type { PostStatement } from '../isolation/outbox.ts'
 import type { Located } from '../registry/registry.ts'
 import { keyOf, pathOf } from '../tenant/resource-names.ts'
 import type { TenantHandle } from './handle.ts'
@@ -30,17 +32,31 @@ export class Handles {
     const kept = this.#kept.get(tenant.id)
     if (kept?.locator === location.locator) return kept.handle
     const driver = this.#dependencies.storage.driver(location.isolation)
-    const handle = handleOver(tenantSource(tenant.id, this.#dependencies), driver, location)
+    const { outbox } = this.#dependencies
+    const posts: Posts = {
+      statement: (kind, payload) => outbox.statement(driver, tenant.id, kind, payload),
+      prepare: () => outbox.prepare(driver, location),
+    }
+    const handle = handleOver(tenantSource(tenant.id, this.#dependencies), driver, location, posts)
     this.#kept.set(tenant.id, { handle, locator: location.locator })
     return handle
   }
 }
 
+/** Creates statements that post to the outbox. */
+interface Posts {
+  statement(kind: string, payload: object): PostStatement
+  prepare(): Promise<void>
+}
+
+/** @param posts absent: calls inside a transaction do not join it */
 export function handleOver(
   source: TenantSource,
   { capabilities, schemaOf }: IsolationDriver,
   location: StorageLocation,
+  posts?: Posts,
 ): TenantHandle {
+  const { tenantId } = location
   const sourceOf = () => source
   const dialect = tenantDialect(sourceOf, capabilities.engine)
   const unqualified = new Kysely<any>({ dialect })
@@ -49,7 +65,7 @@ export function handleOver(
   let pool: TenantHandle['pool'] | undefined
   let module: TenantPg | undefined
   return rejectSettings({
-    id: location.tenantId,
+    id: tenantId,
     db,
     dialect,
     get pool() {
@@ -62,6 +78,24 @@ export function handleOver(
     },
     key: (name) => keyOf(location.tenantId, name),
     path: (name) => pathOf(location.tenantId, name),
-    transaction: (work) => db.transaction().execute((inside) => work(rejectSettings(inside))),
+    transaction: (work) =>
+      db.transaction().execute((inside) => {
+        const run = async () => await work(rejectSettings(inside))
+        if (!posts) return run()
+        const post = async (kind: string, payload: object) => {
+          const { text, values } = posts.statement(kind, payload)
+          await inside.executeQuery(CompiledQuery.raw(text, [...values]))
+        }
+        return enterOutbox({ tenantId, post }, run)
+      }),
+    async statements(calls) {
+      const statements: PostStatement[] = []
+      const post = async (kind: string, payload: object) => {
+        if (posts) statements.push(posts.statement(kind, payload))
+      }
+      await enterOutbox({ tenantId, post }, async () => await calls())
+      await posts?.prepare()
+      return statements
+    },
   })
 }

@@ -11,8 +11,8 @@ interface Dependencies extends Omit<SourceDependencies, 'fences' | 'tracing'> {
 
 export const handlesPart: Part<'handles', Handles, Dependencies> = {
   name: 'handles',
-  service: ({ tracing }, { registry, storage, circuits, lifecycle: { fences } }) =>
-    new Handles({ tracing, registry, storage, circuits, fences }),
+  service: ({ tracing }, { registry, storage, circuits, outbox, lifecycle: { fences } }) =>
+    new Handles({ tracing, registry, storage, circuits, outbox, fences }),
 }
 
 export const scopePart: Part<'scope', OwnedScope, { readonly tenants: ScopedTenants }> = {

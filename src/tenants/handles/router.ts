@@ -29,6 +29,7 @@ import {
 } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { Fences } from '../lifecycle/fences.ts'
+import type { Outbox } from '../outbox/outbox.ts'
 import { assertUsable } from '../registry/assert-usable.ts'
 import type { Located, Registry } from '../registry/registry.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
@@ -55,6 +56,7 @@ export interface SourceDependencies {
   readonly storage: Storage
   readonly circuits: Circuits
   readonly fences: Fences
+  readonly outbox: Pick<Outbox, 'statement' | 'prepare' | 'posting' | 'wake'>
 }
 
 type Work<T> = (driver: IsolationDriver, location: StorageLocation) => Promise<T>
@@ -77,16 +79,33 @@ export function tenantSource(id: string, dependencies: SourceDependencies): Impo
     connecting: Promise<TenantConnection>,
   ): Promise<TenantConnection> => new WatchedConnection(await connecting, dependencies, driver, location)
   const { tracing } = dependencies
+  const begin: TenantSource['begin'] = (modes) =>
+    inQuerySpan(tracing, id, 'begin', () =>
+      at((driver, location) => held(driver, location, beginTransaction(driver, location, modes))),
+    )
   return {
     id,
     execute: (statement) =>
-      inQuerySpan(tracing, id, statement.text, () => at((driver, location) => driver.execute(location, statement))),
-    begin: (modes) =>
-      inQuerySpan(tracing, id, 'begin', () =>
-        at((driver, location) => held(driver, location, beginTransaction(driver, location, modes))),
-      ),
+      mayPost(statement)
+        ? inItsTransaction(begin, statement)
+        : inQuerySpan(tracing, id, statement.text, () => at((driver, location) => driver.execute(location, statement))),
+    begin,
     advanceSequences: (wanted, signal) =>
       at(async (driver, location) => driver.advanceSequences?.(location, wanted, signal)),
+  }
+}
+
+/** Whether a statement may post to the outbox of its storage. */
+const mayPost = ({ text }: Statement): boolean => text.includes('tenantry.post') || text.includes('tenantry_outbox')
+
+async function inItsTransaction(begin: TenantSource['begin'], statement: Statement): Promise<StatementResult> {
+  const connection = await begin({})
+  try {
+    const result = await connection.query(statement)
+    await connection.end('commit')
+    return result
+  } finally {
+    connection.release()
   }
 }
 
@@ -178,16 +197,17 @@ async function closedMeanwhile(error: unknown, driver: IsolationDriver, location
     : error
 }
 
-/** A held connection whose errors are counted and converted. */
+/** A held connection whose errors are counted and converted, and whose posts are relayed after the commit. */
 class WatchedConnection implements TenantConnection {
   readonly #connection: TenantConnection
-  readonly #dependencies: Pick<SourceDependencies, 'circuits' | 'tracing'>
+  readonly #dependencies: Pick<SourceDependencies, 'circuits' | 'tracing' | 'outbox'>
   readonly #driver: IsolationDriver
   readonly #location: StorageLocation
+  #hasPosted = false
 
   constructor(
     connection: TenantConnection,
-    dependencies: Pick<SourceDependencies, 'circuits' | 'tracing'>,
+    dependencies: Pick<SourceDependencies, 'circuits' | 'tracing' | 'outbox'>,
     driver: IsolationDriver,
     location: StorageLocation,
   ) {
@@ -202,15 +222,21 @@ class WatchedConnection implements TenantConnection {
   }
 
   query(statement: Statement): Promise<StatementResult> {
-    return this.#watched(statement.text, () => this.#connection.query(statement))
+    const query = () => this.#watched(statement.text, () => this.#connection.query(statement))
+    if (!mayPost(statement)) return query()
+    this.#hasPosted = true
+    return this.#dependencies.outbox.posting(this.#driver, this.#location, query)
   }
 
   begin(modes?: TransactionModes): Promise<void> {
     return this.#watched('begin', () => this.#connection.begin(modes))
   }
 
-  end(how: 'commit' | 'rollback'): Promise<void> {
-    return this.#watched(how, () => this.#connection.end(how))
+  async end(how: 'commit' | 'rollback'): Promise<void> {
+    const hasPosted = this.#hasPosted
+    this.#hasPosted = false
+    await this.#watched(how, () => this.#connection.end(how))
+    if (hasPosted && how === 'commit') this.#dependencies.outbox.wake(this.#location)
   }
 
   release(destroy?: boolean): void {

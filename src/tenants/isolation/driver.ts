@@ -16,22 +16,16 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
 import type { Statement, StatementResult, TenantConnection } from './connection.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
+import type { StorageLocation } from './location.ts'
 import type { TenantMigration } from './migrations.ts'
 import type { OrphanedRows, RegisteredLocation } from './orphaned-rows.ts'
+import type { DriverOutbox } from './outbox.ts'
 import type { Placement } from './placement.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
 
 export type { Statement, StatementResult, TenantConnection, TransactionModes } from './connection.ts'
+export type { StorageLocation } from './location.ts'
 export { type ConnectionLimits, type Placement, PUBLIC_RIGHTS, type PublicRight } from './placement.ts'
-
-export interface StorageLocation {
-  readonly tenantId: string
-  /** Name of the driver. */
-  readonly isolation: string
-  readonly placement: string
-  readonly locator: string
-  readonly epoch: number
-}
 
 export interface Capabilities {
   /** `postgres` has SQL migrations and locators on a server; `sqlite` has only TypeScript migrations. */
@@ -88,6 +82,8 @@ export interface IsolationDriver {
   advanceSequences?(location: StorageLocation, wanted: readonly CopiedSequence[], signal: AbortSignal): Promise<void>
   /** A connection for several statements. Throws `E_TENANT_CONNECTION_LIMIT` if none becomes free in time. */
   connect(location: StorageLocation): Promise<TenantConnection>
+  /** Entries that transactions of tenants post. */
+  readonly outbox: DriverOutbox
   /** Closes the storage: from now on its server rejects every statement of the tenant. */
   fence(location: StorageLocation): Promise<void>
   unfence(location: StorageLocation): Promise<void>

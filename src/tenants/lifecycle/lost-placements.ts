@@ -6,6 +6,7 @@ import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
+import type { Outbox } from '../outbox/outbox.ts'
 import { PlacementInUse, PlacementNotFound } from '../tenant/errors.ts'
 
 export interface LostPlacement {
@@ -19,10 +20,16 @@ export interface LostPlacement {
 export class LostPlacements {
   readonly #kernel: Pick<Kernel, 'database' | 'canWrite' | 'events' | 'clock'>
   readonly #storage: Storage
+  readonly #outbox: Pick<Outbox, 'empty' | 'forget'>
 
-  constructor(kernel: Pick<Kernel, 'database' | 'canWrite' | 'events' | 'clock'>, storage: Storage) {
+  constructor(
+    kernel: Pick<Kernel, 'database' | 'canWrite' | 'events' | 'clock'>,
+    storage: Storage,
+    outbox: Pick<Outbox, 'empty' | 'forget'>,
+  ) {
     this.#kernel = kernel
     this.#storage = storage
+    this.#outbox = outbox
   }
 
   /** A configured placement is not lost: its name may be used for a new server. */
@@ -66,10 +73,13 @@ export class LostPlacements {
     })
   }
 
-  /** Drops storage. No effect on a lost server. */
+  /** Relays the outbox of storage, then drops the storage. No effect on a lost server. */
   async drop(location: StorageLocation): Promise<void> {
-    if (!this.#storage.placements.includes(location.placement) && (await this.#isLost(location.placement))) return
-    await this.#storage.driver(location.isolation).drop(location)
+    if (this.#storage.placements.includes(location.placement) || !(await this.#isLost(location.placement))) {
+      await this.#outbox.empty(location)
+      await this.#storage.driver(location.isolation).drop(location)
+    }
+    await this.#outbox.forget(location)
   }
 
   async #isLost(placement: string): Promise<boolean> {

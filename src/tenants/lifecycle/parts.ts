@@ -6,6 +6,7 @@ import type { Circuits } from '../circuits/circuits.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
 import type { SchemaVersions } from '../migrations/schema-versions.ts'
+import type { Outbox } from '../outbox/outbox.ts'
 import type { Registry } from '../registry/registry.ts'
 import {
   FenceTenant,
@@ -26,6 +27,7 @@ interface Dependencies {
   readonly registry: Registry
   readonly storage: Storage
   readonly circuits: Circuits
+  readonly outbox: Outbox
 }
 
 export class Lifecycle {
@@ -35,10 +37,10 @@ export class Lifecycle {
   readonly openStorage: OpenStorage
   readonly transitions: Transitions
 
-  constructor(kernel: Kernel, { registry, storage, circuits }: Dependencies) {
+  constructor(kernel: Kernel, { registry, storage, circuits, outbox }: Dependencies) {
     this.reconciliation = new StorageReconciliation(kernel, storage)
     this.fences = new Fences(kernel, storage, circuits)
-    this.lostPlacements = new LostPlacements(kernel, storage)
+    this.lostPlacements = new LostPlacements(kernel, storage, outbox)
     this.openStorage = new OpenStorage(kernel, this.reconciliation, this.fences)
     this.transitions = new Transitions(kernel, registry, this.fences)
   }

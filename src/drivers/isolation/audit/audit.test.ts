@@ -104,6 +104,13 @@ const elsewhere: readonly Fault[] = [
     by: `create function public.whoami() returns text security definer language sql return current_user`,
     fixedBy: 'drop function public.whoami',
   },
+  {
+    code: 'isolation.security-definer',
+    severity: 'warn',
+    words: 'function tenantry.post(uuid,text,text,text,text) runs with the rights of',
+    by: 'alter function tenantry.post(uuid, text, text, text, text) reset search_path',
+    fixedBy: 'alter function tenantry.post(uuid, text, text, text, text) set search_path = pg_catalog, pg_temp',
+  },
 ]
 
 describe('the audit of an object outside of tenants’ schemas reports', () => here.findsFaults(elsewhere))

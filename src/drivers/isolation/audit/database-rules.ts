@@ -2,6 +2,8 @@
  * Rules for a placement's own database outside of tenants' schemas: which objects tenants' statements can use or create
  * there. The login has all rights of PUBLIC.
  */
+
+import { isPost } from '../catalog/outbox-objects.ts'
 import type { CatalogRule } from '../catalog/rule.ts'
 
 const RELATION = `pg_describe_object('pg_class'::regclass, granted.oid, 0)`
@@ -76,7 +78,7 @@ export const DATABASE_RULES: readonly CatalogRule[] = [
         (select nspname from tenants where tenants.oid = pronamespace) as schema
       from pg_proc join pg_roles on pg_roles.oid = proowner, input
       where prosecdef and has_function_privilege(scope, pg_proc.oid, 'execute') and ${notExtended('pg_proc', 'pg_proc.oid')}
-        and (pronamespace in (select oid from tenants)
+        and not ${isPost('pg_proc')} and (pronamespace in (select oid from tenants)
           or pronamespace in (select oid from others where has_schema_privilege(scope, oid, 'usage')))`,
     fault: ({ other }) => `runs with the rights of ${other}, regardless of the calling tenant`,
     remedy: () => 'Make it SECURITY INVOKER, or make sure that it reads no data of another tenant.',

@@ -15,6 +15,7 @@ import { isWriteOutage } from '../../../kernel/database/write-failures.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
 import type { AppliedMigration } from '../../../tenants/tenant/schema-version.ts'
+import { outboxObjects } from '../catalog/outbox-objects.ts'
 import { orRollback } from '../transactions/owner-transaction.ts'
 import { kyselyOn } from './migration-client.ts'
 import {
@@ -46,6 +47,7 @@ export const baseObjects = (scopeRole: string): string => `
       end if;
       return tenant;
     end $function$;
+  ${outboxObjects(scopeRole)};
   grant usage on schema tenantry to ${pg.escapeIdentifier(scopeRole)}`
 
 type Direction = 'up' | 'down'

@@ -13,6 +13,7 @@
  *   it.
  */
 import pg from 'pg'
+import { isPost } from '../catalog/outbox-objects.ts'
 import type { Finding } from './rules.ts'
 import { queryPinned, SHARED } from './sql.ts'
 
@@ -138,7 +139,7 @@ const exposures = (schema: string, scopeRole: string): string => `
       and c.oid is distinct from to_regclass('tenantry.fenced')),
   privileged as (
     select p.oid, pronamespace from pg_proc p join pg_roles on pg_roles.oid = proowner
-    where prosecdef and (rolsuper or rolbypassrls) and not ${isDeclared('pg_proc', 'p.oid')} and not ${isExtended('pg_proc', 'p.oid')})
+    where prosecdef and (rolsuper or rolbypassrls) and not ${isPost('p')} and not ${isDeclared('pg_proc', 'p.oid')} and not ${isExtended('pg_proc', 'p.oid')})
   select 'function' as kind, ${describe('pg_proc', 'privileged.oid')} as object, privileged.oid::regprocedure::text as name,
     'public, ' || "scopeName" as detail
   from privileged, input

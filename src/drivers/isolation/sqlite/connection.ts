@@ -166,8 +166,12 @@ export class SqliteConnection implements TenantConnection {
 }
 
 /** Runs one statement in its own transaction. */
-export async function execute(storage: SqliteStorage, statement: Statement): Promise<StatementResult> {
-  const connection = new SqliteConnection(storage)
+export async function execute(
+  storage: SqliteStorage,
+  statement: Statement,
+  options?: { passesFence?: boolean },
+): Promise<StatementResult> {
+  const connection = new SqliteConnection(storage, options)
   try {
     await connection.begin()
     const result = await connection.query(statement)

@@ -5,6 +5,7 @@
 import type { DatabaseSync, SQLOutputValue } from 'node:sqlite'
 import type { Statement, StatementResult } from '../../../tenants/isolation/driver.ts'
 import { SqliteError, toSqliteError } from './errors.ts'
+import { OUTBOX } from './outbox-table.ts'
 import { commandOf, fromSqlite, isBlank, parametersOf } from './statement.ts'
 
 /** Some versions of Node log a warning when `node:sqlite` is imported, so only the start of the driver imports it. */
@@ -28,7 +29,7 @@ export class SqliteDatabase {
   constructor({ DatabaseSync, constants }: Sqlite) {
     this.#codes = constants
     this.#database = new DatabaseSync(':memory:', { allowExtension: false, defensive: true })
-    this.#database.exec('pragma temp_store = memory')
+    this.#database.exec(`pragma temp_store = memory; ${OUTBOX}`)
     this.#database.setAuthorizer((action, first, second) => {
       const refusal = this.#isHost ? this.#refusalOf(action, first, second) : undefined
       this.#refusal ??= refusal

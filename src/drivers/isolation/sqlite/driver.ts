@@ -16,6 +16,7 @@ import {
 import { execute, SqliteConnection } from './connection.ts'
 import type { Sqlite } from './database.ts'
 import { SqliteMigrator } from './migrator.ts'
+import { sqliteOutbox } from './outbox.ts'
 import { SqliteStorage, storageMissing } from './storage.ts'
 
 const NAME = 'sqlite-memory'
@@ -126,6 +127,8 @@ export function sqliteMemory(): IsolationDriver {
     async isFenced(location) {
       return started().storages.get(keyOf(location))?.isFenced ?? false
     },
+
+    outbox: sqliteOutbox((location) => running?.storages.get(keyOf(location))),
 
     mayBeFence: (error) => StorageFenced.matches(error),
 

@@ -12,6 +12,8 @@ import { parsed } from '../../../kernel/base/validate.ts'
 import type { Database } from '../../../kernel/database/database.ts'
 import type { EventType } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
+import { joinedOutbox } from '../../../kernel/outbox/joining.ts'
+import type { OutboxEntry } from '../../../kernel/outbox/kinds.ts'
 import { TenantState, tenantNotFound } from '../../../tenants/tenant/errors.ts'
 import { TenantDeleted } from '../../../tenants/tenant/events.ts'
 import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
@@ -36,6 +38,9 @@ export const DispatchRequest = z.strictObject({
   event: EventName,
   payload: Payload.describe('Body of the requests, sent unchanged'),
 })
+
+/** Kind of the outbox entry of a dispatch in a tenant's transaction. */
+export const DISPATCH = 'webhooks.dispatch'
 
 interface Message {
   readonly id: string
@@ -87,10 +92,29 @@ export class Dispatch {
   async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
     if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) throw tenantNotFound(String(tenantId))
     const name = parsed(EventName, event, 'event')
-    if (this.#kernel.streams.get(name))
-      throw invalid([{ path: 'event', message: `is reserved: "${name}" is a stream` }])
-    const message = this.#message(tenantId, name, parsed(Payload, payload, 'payload'))
+    this.#assertNotReserved(name)
+    const body = parsed(Payload, payload, 'payload')
+    const outbox = joinedOutbox(tenantId)
+    if (outbox) {
+      await outbox.post(DISPATCH, { event: name, payload: body })
+      return []
+    }
+    const message = this.#message(tenantId, name, body)
     return [...(await this.#sendOf(tenantId, message))]
+  }
+
+  /** Dispatches events of tenants' transactions. Those of a tenant that was deleted since are no longer sent. */
+  async posted(entries: readonly OutboxEntry<z.output<typeof DispatchRequest>>[]): Promise<void> {
+    const { database } = this.#kernel
+    const messages = entries.map(({ tenantId, payload: { event, payload }, postedAt, context }): Message => {
+      this.#assertNotReserved(event)
+      const createdMs = postedAt.getTime()
+      const traceparent = context.traceparent ?? null
+      const body = serialise(payload)
+      return { id: uuidAt(createdMs), createdMs, tenantId, event, body, kind: 'request', onlyFor: null, traceparent }
+    })
+    await this.#insert(database, messages, undefined)
+    database.afterCommit(() => this.#sender.wake())
   }
 
   /** Dispatches an event of Tenantry, in the transaction of the change. */
@@ -118,6 +142,11 @@ export class Dispatch {
       })
     }
     return deliveries
+  }
+
+  #assertNotReserved(event: string): void {
+    if (this.#kernel.streams.get(event))
+      throw invalid([{ path: 'event', message: `is reserved: "${event}" is a stream` }])
   }
 
   #message(tenantId: string | null, event: string, payload: Readonly<Record<string, unknown>>): Message {

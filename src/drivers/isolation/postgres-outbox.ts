@@ -1,0 +1,134 @@
+/**
+ * The outbox in PostgreSQL. A batch is deleted, applied and committed in one transaction of the owner: a killed relay
+ * rolls it back, and another one takes the entries again.
+ */
+import type pg from 'pg'
+import { sqlState } from '../../kernel/database/database.ts'
+import type { StorageLocation } from '../../tenants/isolation/driver.ts'
+import type { DriverOutbox, PostedEntry, RelayOptions } from '../../tenants/isolation/outbox.ts'
+import { baseObjects } from './migrations/postgres-migrator.ts'
+import type { PostgresServer } from './server/postgres-server.ts'
+import { inTransaction } from './transactions/owner-transaction.ts'
+
+/** An entry has 256 KiB at most. */
+const BATCH = 200
+/** Missing database, database whose drop was interrupted, and one without the objects. */
+const MISSING = new Set(['3D000', '55000', '42P01', '3F000'])
+const LOCK_NOT_AVAILABLE = '55P03'
+const POST = 'select tenantry.post($1, $2, $3, $4, $5)'
+/** By the index: without statistics, the planner would sort all entries for each batch. */
+const BEGIN = { begin: 'begin; set local enable_seqscan = off; set local enable_sort = off' }
+/** Passes over deleted entries by the index. */
+const FIRST = 'select from tenantry.outbox order by seq limit 1'
+
+export interface OutboxDatabases {
+  readonly reach: 'shared database' | 'own database'
+  serverOf(placement: string): PostgresServer
+  databaseOf(location: StorageLocation): string
+}
+
+export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases): DriverOutbox {
+  const isOwn = reach === 'own database'
+  const prepared = new WeakMap<PostgresServer, Set<string>>()
+  const owned = <T>(location: StorageLocation, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
+    serverOf(location.placement).ownedIn(databaseOf(location), work)
+
+  return {
+    post: ({ id, kind, payload, context, mac }) => ({ text: POST, values: [id, kind, payload, context, mac] }),
+
+    async prepare(location) {
+      const server = serverOf(location.placement)
+      const done = prepared.get(server) ?? new Set()
+      prepared.set(server, done)
+      const database = databaseOf(location)
+      if (done.has(database)) return
+      await owned(location, async (client) => {
+        const { rows } = await client.query(`select to_regclass('tenantry.outbox') is not null as "isThere"`)
+        if (!rows[0].isThere) await client.query(`begin; ${baseObjects(server.scopeRole)}; commit`)
+      })
+      done.add(database)
+    },
+
+    async relay(location, options, apply) {
+      const relayed = (client: pg.ClientBase) => relayAll(client, isOwn ? location.tenantId : undefined, options, apply)
+      await owned(location, relayed).catch(orMissing(undefined))
+    },
+
+    ...(isOwn
+      ? {
+          async whileEmpty(location: StorageLocation, work: () => Promise<void>) {
+            const isEmpty = await owned(location, (client) => whileEmpty(client, work)).catch(orMissing(undefined))
+            if (isEmpty === undefined) await work()
+            return isEmpty ?? true
+          },
+        }
+      : {
+          async oldestSeconds(placement: string) {
+            const { rows } = await serverOf(placement).ownedWithTimeout((client) =>
+              client.query(
+                'select extract(epoch from clock_timestamp() - posted_at)::float8 as age from tenantry.outbox order by seq limit 1',
+              ),
+            )
+            return Math.max(0, rows[0]?.age ?? 0)
+          },
+        }),
+  }
+}
+
+/**
+ * Batches of one database. Each continues after the last entry of the batch before, so that it does not pass over
+ * deleted entries. It ends with a batch from the start that is not full: entries commit in another order than their
+ * numbers.
+ */
+async function relayAll(
+  client: pg.ClientBase,
+  tenantId: string | undefined,
+  options: RelayOptions,
+  apply: (entries: readonly PostedEntry[]) => Promise<void>,
+): Promise<void> {
+  const { rowCount } = await client.query(FIRST)
+  if (rowCount === 0) return
+  for (let after = 0; ; ) {
+    const rows = await inTransaction(
+      client,
+      async () => {
+        const values = [options.kinds, options.tenantId, BATCH, after]
+        const taken = await client.query<PostedEntry & { readonly seq: number }>(takeText(options), values)
+        const entries = taken.rows.map(({ seq: _, ...entry }) =>
+          tenantId === undefined ? entry : { ...entry, tenantId },
+        )
+        if (entries.length > 0) await apply(entries)
+        return taken.rows
+      },
+      BEGIN,
+    )
+    if (rows.length < BATCH && after === 0) return
+    after = rows.length < BATCH ? 0 : Math.max(...rows.map(({ seq }) => seq))
+  }
+}
+
+/** Without kinds, entries that another relay holds are waited for. */
+const takeText = ({ kinds }: RelayOptions): string => `
+  delete from tenantry.outbox where seq = any (array(
+    select seq from tenantry.outbox where ($1::text[] is null or kind = any ($1)) and ($2::text is null or tenant = $2)
+      and seq > $4 order by seq limit $3 for update ${kinds ? 'skip locked' : ''}))
+  returning seq::float8 as seq, id, tenant as "tenantId", kind, payload, context, mac, posted_at as "postedAt"`
+
+/** The lock excludes transactions that have posted and not ended. */
+const whileEmpty = (client: pg.ClientBase, work: () => Promise<void>): Promise<boolean> =>
+  inTransaction(client, async () => {
+    await client.query('lock table tenantry.outbox in share mode nowait')
+    const { rowCount } = await client.query(FIRST)
+    if (rowCount === 0) await work()
+    return rowCount === 0
+  }).catch((error) => {
+    if (sqlState(error) === LOCK_NOT_AVAILABLE) return false
+    throw error
+  })
+
+const orMissing =
+  <T>(value: T) =>
+  (error: unknown): T => {
+    if (MISSING.has(sqlState(error) ?? '')) return value
+    throw error
+  }

@@ -1,0 +1,118 @@
+/**
+ * Applies entries in the backoffice, each id of a tenant once.
+ *
+ * - The ids and the effects commit together. An id that is known is an entry whose deletion was rolled back.
+ * - Ids are kept for 36 days. An older entry, on a restored server, may have been applied: it is stored as failed.
+ * - If a batch fails permanently, its entries are applied one by one, and those that fail are stored with their error.
+ *   After any other error the entries stay where they are, for the next attempt.
+ */
+import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
+import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
+import { writeFailure } from '../../kernel/database/write-failures.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { OutboxEntry } from '../../kernel/outbox/kinds.ts'
+import type { PostedEntry } from '../isolation/outbox.ts'
+import { contextOf } from './posting.ts'
+
+const APPLICABLE_DAYS = 35
+const KEPT_DAYS = 36
+/** Serialization failure, deadlock, lock not available. */
+const PASSING = new Set(['40001', '40P01', '55P03', '57014'])
+
+/** An entry with its payload as it was posted. */
+interface Waiting extends Omit<OutboxEntry, 'payload'> {
+  readonly kind: string
+  readonly payload: string
+}
+
+export class Application {
+  readonly #kernel: Kernel
+
+  constructor(kernel: Kernel) {
+    this.#kernel = kernel
+  }
+
+  async apply(entries: readonly PostedEntry[]): Promise<void> {
+    const { database, secrets } = this.#kernel
+    await database.transaction(async () => {
+      const { rows } = await database.sql(
+        `insert into multitenancy.outbox_received (id, tenant_id, posted_at)
+         select * from unnest($1::uuid[], $2::text[], $3::timestamptz[]) on conflict do nothing
+         returning id, tenant_id, posted_at < now() - interval '${APPLICABLE_DAYS} days' as "isOld"`,
+        [entries.map(({ id }) => id), entries.map(({ tenantId }) => tenantId), entries.map(({ postedAt }) => postedAt)],
+      )
+      const received = new Map(rows.map(({ id, tenant_id, isOld }) => [`${id} ${tenant_id}`, isOld as boolean]))
+      const byKind = new Map<string, Waiting[]>()
+      for (const { id, tenantId, kind, payload, postedAt, ...entry } of entries) {
+        const key = `${id} ${tenantId}`
+        const isOld = received.get(key)
+        if (isOld === undefined) continue
+        received.delete(key) // A batch may contain an id twice.
+        const context = contextOf(secrets, { id, tenantId, kind, payload, postedAt, ...entry })
+        const waiting = { id, tenantId, kind, payload, postedAt, context }
+        if (isOld) await this.#keepFailed(waiting, `The entry is older than ${APPLICABLE_DAYS} days.`)
+        else byKind.set(kind, [...(byKind.get(kind) ?? []), waiting])
+      }
+      for (const [kind, waiting] of byKind) await this.#applyAll(kind, waiting)
+    })
+  }
+
+  /** Applies a failed entry again. Throws its error, and keeps the entry then. Returns false without such an entry. */
+  async retry(id: string, tenantId: string): Promise<boolean> {
+    const { database, outbox } = this.#kernel
+    return database.transaction(async () => {
+      const { rows } = await database.sql(
+        `delete from multitenancy.outbox_failed where id = $1 and tenant_id = $2
+         returning id, tenant_id as "tenantId", kind, payload, context, posted_at as "postedAt"`,
+        [id, tenantId],
+      )
+      const [entry] = rows
+      if (entry) await outbox.apply(entry.kind, [parsed(entry)])
+      return entry !== undefined
+    })
+  }
+
+  /** Deletes ids that no entry can have any more. */
+  async prune(): Promise<void> {
+    await this.#kernel.database.sql(
+      `delete from multitenancy.outbox_received where posted_at < now() - interval '${KEPT_DAYS} days'`,
+    )
+  }
+
+  async #applyAll(kind: string, waiting: readonly Waiting[]): Promise<void> {
+    const { database, outbox, log } = this.#kernel
+    try {
+      await database.transaction(() => outbox.apply(kind, waiting.map(parsed)))
+    } catch (error) {
+      if (mayPass(error)) throw error
+      const [first, ...others] = waiting
+      if (first && others.length === 0) {
+        const { id, tenantId } = first
+        log.error({ err: error, id, tenantId, kind }, 'an entry of the outbox could not be applied')
+        return this.#keepFailed(first, messageOf(error))
+      }
+      for (const one of waiting) await this.#applyAll(kind, [one])
+    }
+  }
+
+  async #keepFailed({ id, tenantId, kind, payload, context, postedAt }: Waiting, error: string): Promise<void> {
+    const { database, clock } = this.#kernel
+    await database.sql(
+      `insert into multitenancy.outbox_failed (id, tenant_id, kind, payload, context, posted_at, failed_at, error)
+       values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing`,
+      [id, tenantId, kind, payload, JSON.stringify(context), postedAt, clock.now(), error],
+    )
+  }
+}
+
+const parsed = ({ kind: _, payload, ...entry }: Waiting): OutboxEntry => ({ ...entry, payload: JSON.parse(payload) })
+
+export const mayPass = (error: unknown): boolean =>
+  DependencyUnavailable.matches(error) ||
+  isDatabaseUnavailable(error) ||
+  writeFailure(error) !== undefined ||
+  PASSING.has(sqlState(error) ?? '')
+
+/** Messages of a database contain names of tables, rows and servers. */
+export const messageOf = (error: unknown): string =>
+  error instanceof TenancyError ? error.message : 'The entry could not be applied. See the log for the cause.'

@@ -1,0 +1,169 @@
+/** Cases of entries in a shared database: applied once after a commit, never after a rollback. */
+import { randomUUID } from 'node:crypto'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { runInContext } from '../../kernel/base/context.ts'
+import { createSecrets } from '../../kernel/crypto/crypto.ts'
+import { eventually, installed, type TestTenancy } from '../../testing/base/tenancy.ts'
+import type { IsolationDriver } from '../isolation/driver.ts'
+import { ADD, type LedgerSatellites, type LedgerTenancy, openLedger } from './outbox.fixture.ts'
+
+const ANN = { type: 'user', id: 'ann', name: 'Ann' } as const
+
+const id = 'acme'
+
+/** @param isolation a driver for each tenancy */
+export function describeOutbox(isolation: () => IsolationDriver): void {
+  let opened: TestTenancy<LedgerSatellites>
+  let tenancy: LedgerTenancy
+
+  beforeAll(async () => {
+    opened = await openLedger({ isolation: [isolation()] })
+    tenancy = opened.tenancy
+    await installed(tenancy, { id, name: 'Acme' })
+  })
+  afterAll(() => opened.end())
+
+  const numbers = (tenantId = id) => tenancy.ledger.numbers(tenantId)
+  const applied = (expected: readonly number[]) => eventually(async () => expect(await numbers()).toEqual(expected))
+  const outboxRows = async () => {
+    const { rows } = await tenancy.kernel.database.sql(
+      'select kind, context, mac from tenantry.outbox where tenant = $1',
+      [id],
+    )
+    return rows
+  }
+
+  test('a call in a committed transaction is applied once, with its actor', async () => {
+    const tenant = await tenancy.tenant(id)
+    await runInContext({ actor: ANN }, () =>
+      tenant.transaction(async (db) => {
+        await db.insertInto('notes').values({ id: 1 }).execute()
+        await tenancy.ledger.add(id, 1)
+        expect(await numbers()).toEqual([])
+      }),
+    )
+    await eventually(async () => expect(await tenancy.ledger.lines(id)).toEqual([{ tenantId: id, n: 1, actor: 'ann' }]))
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
+  })
+
+  test('a call in a rolled back transaction has no effect', async () => {
+    const tenant = await tenancy.tenant(id)
+    const failing = tenant.transaction(async (db) => {
+      await tenancy.ledger.add(id, 2)
+      await db.insertInto('notes').values({ id: 1 }).execute()
+    })
+    await expect(failing).rejects.toThrow('duplicate key')
+    await tenant.transaction(() => tenancy.ledger.add(id, 3))
+    await applied([1, 3])
+  })
+
+  test('a call in a transaction of the backoffice joins that, also inside a tenant’s transaction', async () => {
+    const tenant = await tenancy.tenant(id)
+    const failing = tenant.transaction(async () => {
+      await tenancy.transaction(() => tenancy.ledger.add(id, 4))
+      throw new Error('rolled back')
+    })
+    await expect(failing).rejects.toThrow('rolled back')
+    expect(await numbers()).toEqual([1, 3, 4])
+  })
+
+  test('a call for another tenant does not join the transaction', async () => {
+    const tenant = await tenancy.tenant(id)
+    await tenant.transaction(async () => {
+      await tenancy.ledger.add('other', 1)
+      expect(await numbers('other')).toContain(1)
+    })
+  })
+
+  test('a statement cannot read or change the outbox, or post outside of a scope', async () => {
+    const { pool } = await tenancy.tenant(id)
+    for (const text of [
+      'select from tenantry.outbox',
+      `insert into tenantry.outbox (id, tenant, kind, payload) values (gen_random_uuid(), 'other', 'x', '{}')`,
+      'delete from tenantry.outbox',
+      `select set_config('app.tenant_id', '', true), tenantry.post(gen_random_uuid(), 'x', '{}')`,
+    ]) {
+      await expect(pool.query(text)).rejects.toMatchObject({ code: '42501' })
+    }
+  })
+
+  test('post rejects payloads that are too large or not JSON', async () => {
+    const { pool, transaction } = await tenancy.tenant(id)
+    const post = (payload: string) => pool.query('select tenantry.post($1, $2, $3)', [randomUUID(), ADD, payload])
+    await expect(post('{')).rejects.toMatchObject({ code: '22P02' })
+    await expect(post(JSON.stringify('x'.repeat(256 * 1024)))).rejects.toMatchObject({ code: '54000' })
+    const large = transaction(async () => tenancy.ledger.add(id, 'x'.repeat(256 * 1024) as never))
+    await expect(large).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+  })
+
+  test('SQL of the host posts with the actor sql, also with a forged MAC', async () => {
+    const { pool } = await tenancy.tenant(id)
+    const forged = JSON.stringify({ requestId: null, actor: ANN, ip: null })
+    const other = createSecrets(Buffer.alloc(32, 9).toString('base64')).sign(forged, 'outbox entry')
+    const post = 'select tenantry.post($1, $2, $3, $4, $5)'
+    await pool.query(post, [randomUUID(), ADD, '{"n": 10}', forged, other])
+    await pool.query('select tenantry.post($1, $2, $3)', [randomUUID(), ADD, '{"n": 11}'])
+    await eventually(async () =>
+      expect((await tenancy.ledger.lines(id)).slice(-2)).toEqual([
+        { tenantId: id, n: 10, actor: 'sql' },
+        { tenantId: id, n: 11, actor: 'sql' },
+      ]),
+    )
+  })
+
+  test('an id is applied once, however often it is posted', async () => {
+    const { pool, transaction } = await tenancy.tenant(id)
+    const twice = randomUUID()
+    const post = { text: 'select tenantry.post($1, $2, $3)', values: [twice, ADD, '{"n": 20}'] }
+    await Promise.all([pool.query(post), pool.query(post)])
+    await pool.query(post)
+    await transaction(() => tenancy.ledger.add(id, 21))
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
+    expect((await numbers()).filter((n) => n >= 20)).toEqual([20, 21])
+  })
+
+  test('statements of calls are applied with a transaction of a library', async () => {
+    const { pool, statements } = await tenancy.tenant(id)
+    const [first] = await statements(() => tenancy.ledger.add(id, 30))
+    const [second] = await statements(() => tenancy.ledger.add(id, 31))
+    if (!first || !second) throw new Error('a call has no statement')
+    const client = await pool.connect()
+    await client.query('begin')
+    await client.query(first.text, [...first.values])
+    await client.query('rollback')
+    await client.query('begin')
+    await client.query(second.text, [...second.values])
+    await client.query('commit')
+    client.release()
+    await eventually(async () => expect((await numbers()).filter((n) => n >= 30)).toEqual([31]))
+  })
+
+  test('a failed entry is kept with its error, the others of its batch are applied, and a retry applies it', async () => {
+    const tenant = await tenancy.tenant(id)
+    for (const { ledger } of opened.opened()) ledger.rejected.add(41)
+    await tenant.transaction(async () => {
+      for (const n of [40, 41, 42]) await tenancy.ledger.add(id, n)
+    })
+    await eventually(async () => expect((await numbers()).filter((n) => n >= 40)).toEqual([40, 42]))
+    const { outbox } = tenancy.tenants
+    const { data } = await outbox.failed.list({ tenantId: id })
+    expect(data).toMatchObject([
+      { tenantId: id, kind: ADD, payload: { n: 41 }, error: expect.stringContaining('n: is rejected') },
+    ])
+    expect(await outbox.failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 1 })
+    for (const { ledger } of opened.opened()) ledger.rejected.delete(41)
+    expect(await outbox.failed.retry({ tenantId: id })).toEqual({ applied: 1, failed: 0 })
+    expect(await outbox.failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 0 })
+    expect((await numbers()).filter((n) => n >= 40)).toEqual([40, 41, 42])
+  })
+
+  test('an entry older than 35 days is not applied', async () => {
+    const post = `insert into tenantry.outbox (id, tenant, kind, payload, posted_at)
+      values (gen_random_uuid(), $1, $2, '{"n": 50}', now() - interval '35 days 1 second')`
+    await tenancy.kernel.database.sql(post, [id, ADD])
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
+    const { data } = await tenancy.tenants.outbox.failed.list({ tenantId: id })
+    expect(data).toMatchObject([{ payload: { n: 50 }, error: 'The entry is older than 35 days.' }])
+    expect(await numbers()).not.toContain(50)
+  })
+}

@@ -1,0 +1,4 @@
+import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { describeOutbox } from './entries.fixture.ts'
+
+describeOutbox(rowscopePg)

@@ -1,0 +1,66 @@
+/** Entries that no process has relayed: each driver relays them before it drops storage, and no copy contains them. */
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { sqliteMemory } from '../../drivers/isolation/sqlite/driver.ts'
+import { installed, type TestTenancy } from '../../testing/base/tenancy.ts'
+import { toLocation } from '../registry/registry.ts'
+import { type LedgerSatellites, type LedgerTenancy, NOTES, openLedger } from './outbox.fixture.ts'
+
+let opened: TestTenancy<LedgerSatellites>
+let tenancy: LedgerTenancy
+
+/** Without the outbox, entries stay, as after a crash. */
+beforeAll(async () => {
+  const notes = { ...NOTES, async up() {}, down: undefined }
+  opened = await openLedger({
+    isolation: [schemaPg(), rowscopePg(), sqliteMemory()],
+    migrations: [notes],
+  })
+  tenancy = opened.tenancy
+  await tenancy.tenants.outbox.stop()
+})
+afterAll(() => opened.end())
+
+const locationOf = async (id: string) => toLocation(await tenancy.tenants.registry.row(id))
+const driverOf = (isolation: string) => tenancy.tenants.storage.driver(isolation)
+
+describe.for(['schema-pg', 'rowscope-pg', 'sqlite-memory'])('%s', (isolation) => {
+  const id = `of-${isolation}`
+  beforeAll(() => installed(tenancy, { id, name: 'Acme', isolation }))
+
+  test('entries of committed transactions are applied before the storage is dropped', async () => {
+    const { transaction } = await tenancy.tenant(id)
+    await transaction(() => tenancy.ledger.add(id, 1))
+    await expect(
+      transaction(async () => {
+        await tenancy.ledger.add(id, 2)
+        throw new Error('rolled back')
+      }),
+    ).rejects.toThrow('rolled back')
+    const location = await locationOf(id)
+    await driverOf(isolation).fence(location)
+    expect(await tenancy.ledger.numbers(id)).toEqual([])
+    await tenancy.tenants.lostPlacements.drop(location)
+    expect(await tenancy.ledger.numbers(id)).toEqual([1])
+  })
+
+  test('storage that does not exist has no entries', async () => {
+    const location = await locationOf(id)
+    await tenancy.tenants.lostPlacements.drop(location)
+    await tenancy.tenants.lostPlacements.drop({ ...location, locator: `${location.locator}_none` })
+    expect(await tenancy.ledger.numbers(id)).toEqual([1])
+  })
+})
+
+test.for(['schema-pg', 'rowscope-pg'])('a copy of %s contains no entries', async (isolation) => {
+  const id = `copied-${isolation}`
+  await installed(tenancy, { id, name: 'Acme', isolation })
+  await (await tenancy.tenant(id)).transaction(() => tenancy.ledger.add(id, 3))
+  const names = await driverOf(isolation).export(
+    await locationOf(id),
+    async ({ description }) => description.tables.map(({ name }) => name),
+    { signal: new AbortController().signal },
+  )
+  expect(names).toEqual([])
+})

@@ -1,0 +1,86 @@
+/** Calls of the built-in satellites inside a tenant's transaction commit or are rolled back with it. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
+import { sqliteMemory } from '../src/drivers/isolation/sqlite/driver.ts'
+import { memoryStore } from '../src/drivers/store/memory.ts'
+import { recordChange, runInContext } from '../src/index.ts'
+import { auditLogs } from '../src/satellites/audit-logs/index.ts'
+import { metrics } from '../src/satellites/metrics/index.ts'
+import { quotas } from '../src/satellites/quotas/index.ts'
+import { webhooks } from '../src/satellites/webhooks/index.ts'
+import type { Tenancy } from '../src/tenancy/tenancy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/base/tenancy.ts'
+
+const ANN = { type: 'user', id: 'ann', name: 'Ann' } as const
+const EVENT = 'note.created'
+
+const satellites = () => [auditLogs(), webhooks(), metrics(), quotas()] as const
+type Satellites = [...ReturnType<typeof satellites>]
+
+let opened: TestTenancy<Satellites>
+let tenancy: Tenancy<Satellites>
+
+beforeAll(async () => {
+  opened = await testTenancy<Satellites>(inject('postgresUrl'), {
+    isolation: [schemaPg(), sqliteMemory()],
+    satellites: [...satellites()] as Satellites,
+    store: memoryStore(),
+    egress: { allowPrivateNetworks: true, allowHttp: true },
+  })
+  tenancy = opened.tenancy
+})
+afterAll(() => opened.end())
+
+async function callAll(id: string): Promise<string[]> {
+  const { events } = tenancy.kernel
+  await recordChange(events, { action: 'notes.create', tenantId: id, target: 'note:1', after: { title: 'One' } })
+  const deliveries = await tenancy.webhooks.dispatch(id, EVENT, { id: 1 })
+  await tenancy.metrics.increment(id, 'notes', 2)
+  await tenancy.quotas.track(id, 'notes', 3)
+  return deliveries
+}
+
+async function effects(id: string) {
+  const [entries, deliveries, counts] = await Promise.all([
+    tenancy.auditLogs.list(id, { action: 'notes.create' }),
+    tenancy.kernel.database.sql('select from multitenancy.webhook_deliveries where tenant_id = $1 and event = $2', [
+      id,
+      EVENT,
+    ]),
+    tenancy.metrics.list(id, { key: 'notes' }),
+  ])
+  return {
+    actors: entries.data.map(({ actor }) => actor.id),
+    deliveries: deliveries.rows.length,
+    counted: counts.data.map(({ value }) => value),
+    tracked: await tenancy.quotas.getUsage(id, 'notes'),
+  }
+}
+
+describe.for(['schema-pg', 'sqlite-memory'])('%s', (isolation) => {
+  const id = `of-${isolation}`
+  beforeAll(async () => {
+    await installed(tenancy, { id, name: 'Acme', isolation })
+    await tenancy.webhooks.create(id, { url: 'http://127.0.0.1:9/', events: [EVENT] })
+  })
+
+  test('a rolled back transaction has no audit entry, delivery or count', async () => {
+    const tenant = await tenancy.tenant(id)
+    const failing = tenant.transaction(async () => {
+      expect(await callAll(id)).toEqual([])
+      throw new Error('rolled back')
+    })
+    await expect(failing).rejects.toThrow('rolled back')
+    await tenant.transaction(() => tenancy.metrics.increment(id, 'other'))
+    await tenancy.tenants.outbox.settled()
+    expect(await effects(id)).toEqual({ actors: [], deliveries: 0, counted: [], tracked: 0 })
+  })
+
+  test('a committed transaction has each of them once, with the actor of the call', async () => {
+    const tenant = await tenancy.tenant(id)
+    await runInContext({ actor: ANN }, () => tenant.transaction(() => callAll(id)))
+    await eventually(async () =>
+      expect(await effects(id)).toEqual({ actors: ['ann'], deliveries: 1, counted: [2], tracked: 3 }),
+    )
+  })
+})
