@@ -81,6 +81,24 @@ test('reads continue while the server is read-only, writes return 503, and check
   expect(await drill.tenantry.run('status', '--url', drill.url)).toMatchObject({ code: 0 })
 })
 
+test('commands on the database read while the server is read-only, doctor reports it, and writes end with 7', async () => {
+  await setReadOnly(true)
+  expect(await drill.tenantry.run('doctor')).toMatchObject({
+    code: 6,
+    stdout: expect.stringMatching(/^error +backoffice\.read-only /m),
+  })
+  for (const line of [['tenant:list'], ['dead-letter:list']]) {
+    expect([line, await drill.tenantry.run(...line, '--json')]).toMatchObject([line, { code: 0 }])
+  }
+  const rejected = { code: 7, stderr: expect.stringContaining('The database cannot store data: database is read-only') }
+  for (const line of [
+    ['tenant:create', 'Globex'], // has a worker
+    ['tenant:suspend', 'acme'],
+  ]) {
+    expect([line, await drill.tenantry.run(...line)]).toMatchObject([line, rejected])
+  }
+})
+
 test('installations in progress continue after the server was read-only, and no tenant fails', async () => {
   const ids = Array.from({ length: 12 }, (_, number) => `new-${String(number).padStart(2, '0')}`)
   const create = async (id: string) => [id, (await drill.api('POST /tenants', { id, name: id })).status] as const

@@ -155,9 +155,9 @@ describe.concurrent('a rejected command', () => {
     [
       2,
       ['tenant:move', 'globex', '--isolation', 'database-pg'],
-      /Move globex from schema-pg on main to database-pg .*--yes/,
+      /--yes to confirm: Move globex from schema-pg on main to database-pg /,
     ],
-    [2, ['tenant:delete', 'globex'], /Delete Globex \(globex\)\?.*--yes/],
+    [2, ['tenant:delete', 'globex'], /--yes to confirm: Delete Globex \(globex\)\?/],
     [3, ['tenant:restore', 'initech'], /initech/],
     [5, ['tenant:restore', 'globex'], /active/],
     [3, ['tenant:maintenance', 'initech'], /initech/],

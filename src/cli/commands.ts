@@ -84,6 +84,7 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'login',
+    readsNoConfig: true,
     summary: 'Store URL and token of a remote service as a profile, and make it current',
     arguments: [{ name: 'url', summary: 'URL of the service, such as https://tenants.example.com', required: true }],
     notes: [
@@ -95,12 +96,14 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'profile:list',
+    readsNoConfig: true,
     isOwnMachine: true,
     summary: 'List the profiles of remote services, without their tokens',
     run: async (input) => (await import('./commands/profiles.ts')).listProfiles(input),
   },
   {
     name: 'profile:use',
+    readsNoConfig: true,
     isOwnMachine: true,
     summary: 'Make a profile current, or none: commands run on the database then',
     arguments: [{ name: 'profile', summary: 'name of the profile; absent: none' }],
@@ -108,6 +111,7 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'profile:remove',
+    readsNoConfig: true,
     isOwnMachine: true,
     summary: 'Remove a profile with its token',
     arguments: [{ name: 'profile', summary: 'name of the profile', required: true }],
@@ -122,6 +126,7 @@ export const ownCommands: readonly OwnCommand[] = [
   },
   {
     name: 'completion',
+    readsNoConfig: true,
     isOwnMachine: true,
     summary: 'Print a shell script that completes commands, options and ids of tenants',
     arguments: [{ name: 'shell', summary: 'bash, zsh, fish or powershell', required: true }],

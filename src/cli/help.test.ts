@@ -120,6 +120,13 @@ describe('help', () => {
     `)
   })
 
+  test('of an unknown command ends with 2, and names the most similar command', async () => {
+    const { code, stdout, stderr } = await tenantry.run('help', 'tenant:creat')
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(/^error: unknown command 'tenant:creat'\n\(Did you mean tenant:create\?\)\n/)
+    expect((await tenantry.run('help', 'help')).code).toBe(0)
+  })
+
   test('of completion shows how each shell loads the script', async () => {
     const { stdout } = await tenantry.run('help', 'completion')
     expect(stdout.slice(stdout.indexOf('To load the'))).toBe(

@@ -101,6 +101,9 @@ async function runOne(
     if (command.isOwnMachine && profile !== undefined) {
       throw InvalidRequest(`${command.name} calls no remote service. Omit --profile.`)
     }
+    if (command.readsNoConfig && app !== undefined) {
+      throw InvalidRequest(`${command.name} reads no configuration. Omit --app and --config.`)
+    }
     if (command.isLocal) await assertLocal(command.name, remote)
     const loadConfig = configLoader(app, context.env)
     const input = { ...given, args, terminal, profile, remote, loadConfig }

@@ -18,6 +18,8 @@ import type { Store } from './store/store.ts'
 
 export interface Kernel {
   readonly database: Database
+  /** Whether the start may write to the backoffice; false if it cannot store data, and the host reads only (`allowsReadOnly`). */
+  readonly canWrite: boolean
   readonly store: Store
   readonly events: Events
   readonly streams: Streams

@@ -16,7 +16,7 @@
  * - It listens on 127.0.0.1 only and requires the password.
  */
 import { closeSync, fchownSync, openSync, readFileSync, statSync } from 'node:fs'
-import { createServer } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { DependencyUnavailable } from '../kernel/base/errors.ts'
@@ -31,6 +31,7 @@ import {
   readPidFile,
   removePidFile,
   stopPostmaster,
+  withoutRejections,
 } from './postmaster.ts'
 
 const DATABASE = 'tenantry'
@@ -221,7 +222,7 @@ async function launch(start: Start): Promise<Postmaster | string> {
     }
     await sleep(POLL_MS)
   }
-  return logFile.added() || end
+  return withoutRejections(logFile.added()) || end
 }
 
 /** Opens the first connection: checks the password, and creates the database if it is missing. */
@@ -283,8 +284,7 @@ async function freePort(): Promise<number> {
   const server = createServer()
   const { promise, resolve, reject } = Promise.withResolvers<number>()
   server.once('error', reject).listen(0, '127.0.0.1', () => {
-    const address = server.address()
-    const port = typeof address === 'object' && address ? address.port : 0
+    const { port } = server.address() as AddressInfo // of a listening TCP server
     server.close(() => resolve(port))
   })
   return promise

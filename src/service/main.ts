@@ -56,6 +56,7 @@ export interface OpenOptions {
 interface Purpose {
   readonly role: Role
   readonly exclusive?: boolean
+  readonly allowsReadOnly?: boolean
   readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
@@ -133,7 +134,7 @@ const beside = (http: Mountable, first: Mountable): Mountable => ({
  */
 export async function openTenancy(
   config: ServiceConfig,
-  { role, exclusive = false, logger, signal, needsSameSettings }: OpenOptions & Purpose,
+  { role, exclusive = false, allowsReadOnly = false, logger, signal, needsSameSettings }: OpenOptions & Purpose,
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
@@ -152,6 +153,7 @@ export async function openTenancy(
       appKey,
       satellites: on,
       role,
+      allowsReadOnly,
       logger: log,
       needsSameSettings,
     })

@@ -96,6 +96,17 @@ export async function stopPostmaster(directory: string, pid: number, log: (line:
   throw DependencyUnavailable(`Cannot stop PostgreSQL (process ${pid}) in ${directory}`)
 }
 
+/** Connections that a starting or stopping server rejects: a process whose server restarts tries to connect until it is ready. */
+const REJECTION =
+  /FATAL: {2}the database system is |DETAIL: {2}(Consistent recovery|Recovery snapshot|Hot standby mode)/
+
+/** Output of a server without rejected connections, which would hide the cause of its end. */
+export const withoutRejections = (output: string): string =>
+  output
+    .split('\n')
+    .filter((line) => !REJECTION.test(line))
+    .join('\n')
+
 function send(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)

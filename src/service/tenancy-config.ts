@@ -13,6 +13,7 @@ interface Given {
   readonly appKey: string
   readonly satellites: readonly Satellite[]
   readonly role: Role
+  readonly allowsReadOnly?: boolean
   readonly logger: Logger | undefined
   readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }

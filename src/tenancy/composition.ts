@@ -48,7 +48,7 @@ export function compose(parts: readonly Part[], kernel: Kernel, configuration: o
 export async function startParts(
   parts: readonly WiredPart[],
   runner: JobRunner,
-  role: Role,
+  { role, canWrite }: { readonly role: Role; readonly canWrite: boolean },
   stops: Stops,
 ): Promise<void> {
   for (const { start } of parts) await start()
@@ -56,7 +56,11 @@ export async function startParts(
     const { queues } = part
     if (queues) runner.alsoCount((tenantId) => queues(service, tenantId))
   }
-  await runner.start(registeredJobs(parts), { work: role !== 'api', keep: role === 'all' || role === 'worker' })
+  await runner.start(registeredJobs(parts), {
+    work: role !== 'api',
+    keep: role === 'all' || role === 'worker',
+    canWrite,
+  })
   stops.push(() => runner.stop(STOP_TIMEOUT_MS))
   if (role !== 'api') for (const { part, service } of parts) await part.work?.(service)
 }

@@ -52,6 +52,11 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   /** Allowed destinations of Tenantry's own requests. */
   readonly egress?: EgressSettings
   readonly role?: Role
+  /**
+   * Whether the tenancy also opens if the backoffice is read-only or full: without a record of this process, for a program that reads and
+   * ends. Default: false, the start fails.
+   */
+  readonly allowsReadOnly?: boolean
   /** Whether any difference to the settings of a running process prevents the start; default: only conflicts. */
   readonly needsSameSettings?: SameSettings | undefined
   readonly health?: { readonly critical?: readonly string[] }

@@ -18,6 +18,7 @@ const MAX_TENANT_SERIES = 1_000
 
 interface Opened {
   readonly database: Database
+  readonly canWrite: boolean
   readonly jobs: Jobs
   readonly tracing: Tracing
   readonly types: readonly EventType[]
@@ -28,11 +29,12 @@ interface Opened {
 export function openKernel(
   config: TenancyConfig,
   { secrets, clock, log, store }: Settings,
-  { database, jobs, tracing, types, processes }: Opened,
+  { database, canWrite, jobs, tracing, types, processes }: Opened,
 ): Kernel {
   const events = new Events(database, clock, types)
   return {
     database,
+    canWrite,
     events,
     streams: new Streams(),
     jobs,

@@ -12,10 +12,11 @@ import type { Command } from '../kernel/api/commands.ts'
 import { once } from '../kernel/base/once.ts'
 import { stopAll } from '../kernel/base/stop-all.ts'
 import { assertApplicationKey, keepApplicationKey } from '../kernel/database/application-key.ts'
-import { Database } from '../kernel/database/database.ts'
+import { Database, type Session } from '../kernel/database/database.ts'
 import { migrateLocked } from '../kernel/database/migrations.ts'
 import { assertSeparateSessions } from '../kernel/database/session-check.ts'
 import { explained } from '../kernel/database/start-failures.ts'
+import { isWritable } from '../kernel/database/write-probe.ts'
 import type { Doctor } from '../kernel/doctor/doctor.ts'
 import type { Examinations } from '../kernel/doctor/examinations.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
@@ -110,15 +111,18 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       needsSameSettings: config.needsSameSettings,
     })
     stops.push(() => processes.stop())
-    await processes.start(async (client) => {
+    const prepare = async (client: Session) => {
       await assertDriversOfTenants(client, drivers)
       await migrateLocked(client, tablesOf(parts))
-    })
-    await keepApplicationKey(database, secrets)
+    }
+    const canWrite = !config.allowsReadOnly || (await isWritable(database))
+    await (canWrite ? processes.start(prepare) : processes.check(prepare))
+    if (canWrite) await keepApplicationKey(database, secrets)
     const tracing = await openTracing()
     const runner = new PgBossJobs(database, log, tracing)
     const kernel = openKernel(config, settings, {
       database,
+      canWrite,
       jobs: runner,
       tracing,
       types: eventsOf(parts),
@@ -132,7 +136,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       series.register(...(part.metrics?.(service) ?? []))
     }
     stops.push(() => series.stop())
-    await startParts(all, runner, role, stops)
+    await startParts(all, runner, { role, canWrite }, stops)
     const isOptional = ({ part: { name } }: WiredPart) => satellites.some((satellite) => satellite.name === name)
     const checks = Object.fromEntries(checksOf(all.filter((one) => !isOptional(one))))
     const health = createHealth({ log, critical, checks })

@@ -38,5 +38,6 @@ test('GET /doctor returns 200 without findings or with warnings, and 503 with an
       },
       expect.objectContaining({ severity: 'warn', code: 'tenants.failed', tenantId: 'acme' }),
     ],
+    counts: { error: 1, warn: 1, info: 0 },
   })
 })

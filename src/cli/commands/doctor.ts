@@ -4,7 +4,7 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { getDoctor } from '../../http/system-operations.ts'
+import { Doctor, getDoctor } from '../../http/system-operations.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -69,7 +69,7 @@ async function examineRemotely(target: RemoteTarget, { options, terminal, signal
   if (given) throw databaseOnly(`doctor ${given[1]}`, target)
   terminal.progress('examining')
   const { body } = await remoteCaller(target, signal).call(getDoctor, {})
-  return { ...(body as DoctorReport), fixes: [] }
+  return { ...Doctor.parse(body), fixes: [] }
 }
 
 async function examine({ doctor }: Tenancy, { options, terminal, signal }: OwnInput): Promise<FixReport> {

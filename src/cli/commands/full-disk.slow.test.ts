@@ -78,3 +78,12 @@ test('the service works while its disk is full, and reports the number of lost l
   service.process.kill('SIGTERM')
   expect((await service.ended).code).toBe(0)
 })
+
+test('a full disk behind standard output does not end the service', async () => {
+  const shell = 'exec "$0" --conditions=tenantry-source "$1" serve >/dev/full'
+  const through = ['sh', '-c', shell, process.execPath, PROGRAM] as const
+  const service = tenantry.start([], { through, env: { LOG_LEVEL: 'warn' } })
+  await service.says(/"code":"ENOSPC".*standard output cannot be written/)
+  service.process.kill('SIGTERM')
+  expect((await service.ended).code).toBe(0)
+})

@@ -87,7 +87,7 @@ describe('status', () => {
   )
 
   test.each<[Ended['code'], string, RegExp]>([
-    [7, 'http://127.0.0.1:1', /The service at http:\/\/127\.0\.0\.1:1 cannot be reached/],
+    [7, 'http://127.0.0.1:1', /The service at \S+ cannot be reached\. Check that it runs, and the URL in --url\.$/m],
     [2, 'not an address', /--url: "not an address" must be a URL such as/],
   ])('ends with exit code %i for the URL %s', async (code, address, words) => {
     const ended = await tenantry.run('status', '--url', address)

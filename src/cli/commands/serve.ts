@@ -26,6 +26,7 @@ export async function serve(
     logger: config.logger ?? (hasReadableLogs ? readableLogger : jsonLogger)(config.logLevel, context),
   })
   const uncaught = uncaughtError(service, context)
+  keepRunningWithoutOutput(service, context)
   try {
     if (context.env.NODE_ENV === 'production') {
       service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)
@@ -41,6 +42,12 @@ export async function serve(
   } finally {
     await service.stop()
   }
+}
+
+/** Standard output has no result of the service: its failure, such as a full disk, is logged and does not end the service. */
+function keepRunningWithoutOutput({ tenancy }: Service, { stdout }: ProcessContext): void {
+  stdout.removeAllListeners('error') // the stop signal would abort
+  stdout.on('error', (error) => tenancy.kernel.log.warn({ err: error }, 'standard output cannot be written'))
 }
 
 /**

@@ -28,7 +28,8 @@ export async function serviceAddress({ options, loadConfig, remote }: OwnInput):
   }
   const config = await loadConfig()
   const [url, token] = [serviceUrl(config, options.url), adminToken(config)]
-  return { url, prefix: config.prefix, probes: config.probes.prefix, token, remedy: START }
+  const remedy = options.url === undefined ? START : reachRemedy({ source: '--url' })
+  return { url, prefix: config.prefix, probes: config.probes.prefix, token, remedy }
 }
 
 /**

@@ -1,5 +1,6 @@
 /**
  * Opens a tenancy for one command, and closes it when the command succeeds, fails or is interrupted.
+ * - A command without a worker also runs while the backoffice cannot store data, and fails at its first write.
  * - Other processes may run on the same database.
  * - The actor is the user of the operating system.
  */
@@ -38,7 +39,7 @@ export async function withTenancy<T>(
   const level = context.env.LOG_LEVEL ? config.logLevel : 'warn'
   const logger = jsonLogger(level, context)
   const role = needsWorker ? 'command' : 'api'
-  const opened = await openTenancy(config, { role, signal, logger, needsSameSettings })
+  const opened = await openTenancy(config, { role, allowsReadOnly: !needsWorker, signal, logger, needsSameSettings })
   try {
     signal.throwIfAborted()
     const requestContext = { requestId: randomUUID(), actor: { type: 'cli' as const, ...operator() }, ip: null }

@@ -17,6 +17,8 @@ export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'option
   readonly isLocal?: boolean
   /** Whether it concerns this machine only, so that it rejects `--profile`. */
   readonly isOwnMachine?: boolean
+  /** Whether it reads no configuration, so that it rejects `--app`. */
+  readonly readsNoConfig?: boolean
 }
 
 export interface CommandGroup<One extends Described> {
@@ -63,12 +65,20 @@ export async function runProgram<One extends Described>(
 ): Promise<void> {
   const program = createProgram(groups, run, stdout)
   try {
-    await program.parseAsync(argv.length === 0 ? ['help'] : argv, { from: 'user' })
+    await program.parseAsync(wordsFor(program, argv), { from: 'user' })
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error
     if (error.exitCode === 0) return
     throw InvalidRequest(error.message.replace(/^error: /, ''))
   }
+}
+
+/** The help of an unknown command is the error of this command, which names the most similar one. */
+function wordsFor({ commands }: Parser, argv: readonly string[]): readonly string[] {
+  const [first, name] = argv
+  if (first === undefined || (first === 'help' && name === 'help')) return ['help']
+  if (first !== 'help' || name === undefined || name.startsWith('-')) return argv
+  return commands.some((command) => command.name() === name) ? argv : [name]
 }
 
 function createProgram<One extends Described>(

@@ -17,7 +17,7 @@ const DOTS = /^\.{1,2}$/
 /** A question names the service, because the current profile can select it. */
 export async function runRemotely(command: ProjectedCommand, target: Service, input: CommandInput): Promise<void> {
   const { terminal, signal } = input
-  const confirm = (question: string) => terminal.confirm(`${question} (on ${target.url}, ${target.source})`)
+  const confirm = (question: string) => terminal.confirm(`On ${target.url} (${target.source}): ${question}`)
   await command.runWith(remoteCaller(target, signal), { ...input, terminal: { ...terminal, confirm } })
 }
 

@@ -89,6 +89,20 @@ test('profile:list, profile:use and profile:remove show, select and remove profi
   expect(await list()).toEqual([row('staging', false)])
 })
 
+test.each([
+  ['login', 'http://127.0.0.1:1'],
+  ['profile:list'],
+  ['profile:use'],
+  ['profile:remove', 'default'],
+  ['completion', 'bash'],
+])('%s rejects --config, because it reads no configuration', async (...line) => {
+  await login()
+  const { code, stdout, stderr } = await tenantry.run(...line, '--config', '/missing.json')
+  expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+  expect(stderr).toContain(`${line[0]} reads no configuration. Omit --app and --config.`)
+  expect(await readdir(join(home, 'tenantry', 'profiles'))).toEqual(['default.json'])
+})
+
 describe('precedence', () => {
   const run = (env: NodeJS.ProcessEnv, ...options: string[]) =>
     tenantry.start(['tenant:list', '--json', ...options], { env, stdin: '' }).ended

@@ -119,7 +119,10 @@ describe('doctor', () => {
       const report = JSON.parse(stdout)
       expect(report).toMatchObject({ status: 'error' })
       expect(report.checks).toContainEqual(expect.objectContaining({ severity: 'error', remedy: expect.any(String) }))
-      expect(JSON.parse(stderr)).toMatchObject({ code: 'E_FINDINGS' })
+      expect(JSON.parse(stderr)).toMatchObject({
+        code: 'E_FINDINGS',
+        detail: expect.stringMatching(/^The doctor found problems \(errors: [1-9]\d*, warnings: \d+\)/),
+      })
     } finally {
       await database(`update multitenancy.tenants set locator = 't1_known' where id = 'known'`)
     }
@@ -159,6 +162,19 @@ test('status and api name the source of the URL of an unreachable service', asyn
   }
 })
 
+test('status needs the prefix of the admin API only, and a valid token', async () => {
+  const proxy = await serverWith(async ({ url: path = '', headers }, response) => {
+    if (!path.startsWith(DEFAULT_PREFIX)) return response.writeHead(404).end()
+    const answer = await fetch(url + path, { headers: { 'x-admin-token': String(headers['x-admin-token']) } })
+    return response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text())
+  })
+  const env = { TENANTRY_URL: proxy, TENANTRY_TOKEN: TOKEN }
+  const { stdout } = await inProcess(env).run('status', '--json')
+  expect(JSON.parse(stdout)).toMatchObject({ url: proxy, checks: { backoffice: { status: 'pass' } } })
+  const wrong = await inProcess({ ...env, TENANTRY_TOKEN: 'a-wrong-token-of-a-user' }).run('status')
+  expect(wrong).toMatchObject({ code: 4, stdout: '' })
+})
+
 test('the help of a command that can run remotely names no restriction', async () => {
   expect((await remote.run('help', 'tenant:list')).stdout).not.toContain('Runs on the database only')
 })
@@ -180,7 +196,9 @@ test('completion has the ids of the remote service', async () => {
 test('a question names the remote service', async () => {
   const { code, stderr } = await remote.run('tenant:delete', 'known')
   expect(code).toBe(2)
-  expect(stderr).toContain(`(on ${url}${DEFAULT_PREFIX}, TENANTRY_URL)`)
+  expect(stderr).toBe(
+    `error: Without a terminal, give --yes to confirm: On ${url}${DEFAULT_PREFIX} (TENANTRY_URL): Delete Known (known)?\ncode:  E_INVALID_REQUEST\n`,
+  )
 })
 
 describe('another server', () => {

@@ -38,6 +38,26 @@ test('tableText wraps cells at spaces to the width of the screen, and cuts nothi
   expect(tableText(rows)).toContain('storage.closed  Run tenantry doctor --fix, and see the log\n')
 })
 
+test('tableText keeps commands of up to 60 columns whole, so that they can be copied', () => {
+  const remedy = 'Fix the cause, then run: tenantry tenant:activate t2. For all of them: tenantry doctor --fix'
+  const cells = (maxWidth: number, text = remedy) =>
+    tableText([{ remedy: text }], { maxWidth })
+      .trimEnd()
+      .split('\n')
+      .slice(1)
+  expect(cells(30)).toEqual([
+    'Fix the cause, then run:',
+    'tenantry tenant:activate t2.',
+    'For all of them:',
+    'tenantry doctor --fix',
+  ])
+  expect(cells(20)).toContain('tenantry tenant:activate t2.')
+  expect(cells(20, `run: tenantry tenant:show ${'x'.repeat(60)}`).slice(0, 2)).toEqual([
+    'run: tenantry tenant:show',
+    'x'.repeat(60),
+  ])
+})
+
 test('tableText keeps ids whole, even if the row is wider than the screen', () => {
   const [a, b] = ['0191e3a2-7c3b-7d2e-8f10-000000000001', '0191e3a2-7c3b-7d2e-8f10-000000000002']
   expect(tableText([{ a, b }], { maxWidth: 40 })).toContain(`${a}  ${b}\n`)

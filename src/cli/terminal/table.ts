@@ -77,7 +77,7 @@ function wrapped(text: string, width: number): string[] {
   if (widthOf(text) <= width) return [text]
   const lines: string[] = []
   let line: string | undefined
-  for (const word of text.split(' ')) {
+  for (const word of wordsOf(text)) {
     const longer = line === undefined ? word : `${line} ${word}`
     if (widthOf(longer) <= width) {
       line = longer
@@ -93,7 +93,27 @@ function wrapped(text: string, width: number): string[] {
   return line === undefined ? lines : [...lines, line]
 }
 
-const widestWord = (text: string): number => Math.min(MAX_WORD_WIDTH, largest(text.split(' ').map(widthOf)))
+const widestWord = (text: string): number => Math.min(MAX_WORD_WIDTH, largest(wordsOf(text).map(widthOf)))
+
+/** Words of a text. A command after a colon (`run: tenantry doctor --fix`) is one word, so that it can be copied from a screen. */
+function wordsOf(text: string): string[] {
+  const words: string[] = []
+  let command: string[] | undefined
+  const add = () => {
+    if (!command) return
+    const whole = command.join(' ')
+    words.push(...(widthOf(whole) <= MAX_WORD_WIDTH ? [whole] : command))
+    command = undefined
+  }
+  for (const word of text.split(' ')) {
+    if (word === 'tenantry' && words.at(-1)?.endsWith(':')) command = []
+    if (command) command.push(word)
+    else words.push(word)
+    if (/[.,;)]$/.test(word)) add()
+  }
+  add()
+  return words
+}
 
 /** `Math.max` of a list of any length. */
 const largest = (numbers: readonly number[]): number => numbers.reduce((most, one) => Math.max(most, one), 0)

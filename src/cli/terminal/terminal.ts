@@ -142,7 +142,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
       close()
       if (yes) return true
       if (!stdin.isTTY || !stderr.isTTY) {
-        throw InvalidRequest(`${question} Confirmation requires a terminal. Without one, give --yes to confirm.`)
+        throw InvalidRequest(`Without a terminal, give --yes to confirm: ${question}`)
       }
       const { confirm, isCancel } = await import('@clack/prompts')
       const answer = await confirm({

@@ -88,9 +88,10 @@ export class PgBossJobs implements JobRunner {
     this.#boss.on('warning', (warning) => log.warn({ warning }, 'the job queue reported a warning'))
   }
 
-  async start(registered: RegisteredJobs, { work, keep }: StartOptions): Promise<void> {
+  async start(registered: RegisteredJobs, { work, keep, canWrite = true }: StartOptions): Promise<void> {
     this.#queues = registered.types.map(queueName)
     this.#schedule = new Map(registered.schedule.map(({ type, cron }) => [queueName(type), cron]))
+    if (!canWrite) return
     try {
       await this.#boss.start()
       await this.#makeQueues(registered.types)

@@ -5,18 +5,19 @@ import { MAX_LIMIT } from './page.ts'
 /** Reads one page of the list. */
 export type ReadPage = (query: CallInput['query']) => Promise<any>
 
-/** @param query of the first page; it may have a cursor */
+/** @param query of the first page; it may have a cursor @param limit of each page */
 export async function* allPages(
   read: ReadPage,
   { cursor: first = null, ...query }: Readonly<Record<string, string | null>>,
   signal: AbortSignal,
+  limit = MAX_LIMIT,
 ): AsyncIterable<any> {
   let cursor = first
   do {
     signal.throwIfAborted()
     const page = await read({
       ...query,
-      limit: String(MAX_LIMIT),
+      limit: String(limit),
       ...(cursor === null ? {} : { cursor }),
     } as CallInput['query'])
     yield page

@@ -106,6 +106,15 @@ function input(given: { args?: object; options?: object; answer?: boolean }) {
   return { output, input: commandInput }
 }
 
+async function* afterFirst<Value>(values: AsyncIterable<Value>, act: () => void) {
+  let isFirst = true
+  for await (const value of values) {
+    if (isFirst) act()
+    isFirst = false
+    yield value
+  }
+}
+
 describe.each([
   ['of an operation', projected ?? expect.fail()],
   ['that is written by hand', written],
@@ -135,6 +144,34 @@ describe.each([
     expect(values.find(({ id }) => id === 'e')?.result).toMatchObject({ id: 'e', state: 'on' })
     expect(output).toHaveLength(3)
     expect(service.most).toBe(2)
+  })
+
+  test('skips an object that no longer matches when the command reaches it', async () => {
+    const service = house('a', 'b', 'c', 'd', 'e')
+    const change = (id: string) => {
+      const lamp = service.lamps.find((each) => each.id === id) ?? expect.fail(`no lamp ${id}`)
+      lamp.state = 'on'
+    }
+    const { output, input: given } = input({ options: { filter: 'state=off', concurrency: 1 } })
+    const { confirm, list } = given.terminal
+    const terminal: Terminal = {
+      ...given.terminal,
+      confirm: (question) => {
+        change('b')
+        service.lamps.push({ id: 'f', state: 'off' }) // matches only after the question
+        return confirm(question)
+      },
+      list: (values, rowOf) =>
+        list(
+          afterFirst(values, () => change('e')),
+          rowOf,
+        ),
+    }
+    await one.run(service, { ...given, terminal })
+    const [, , [, rows], last] = output as [unknown, unknown, [string, object[]], unknown]
+    expect(rows).toEqual(['a', 'c', 'd'].map((id) => ({ id, isDone: true })))
+    expect(last).toEqual(['say', 'skipped 2 that no longer match: b, e'])
+    expect(service.lamps.at(-1)).toEqual({ id: 'f', state: 'off' })
   })
 
   test('changes nothing without a confirmation, and asks nothing without a match', async () => {

@@ -2,6 +2,9 @@
  * Lets a command on one object of a list run for all objects that match a query of the list.
  *
  *   --filter status=failed ─► ids of all pages ─► question with their number ─► the command for each, several concurrently ─► table
+ *
+ * - An object may change after the question. So the list is read again, a few objects ahead of the command, which runs only for objects that
+ *   still match.
  */
 import { z } from 'zod'
 import { mapConcurrent } from '../base/concurrency.ts'
@@ -14,6 +17,7 @@ import type { Command, CommandInput, Option, Terminal } from './commands.ts'
 import { type ItemFailure, itemFailure } from './item-failure.ts'
 import type { AnyOperation } from './operation.ts'
 import { count } from './option-values.ts'
+import { MAX_LIMIT } from './page.ts'
 
 /** The maximum of individually named objects in the list before the question. */
 const MAX_NAMED = 20
@@ -59,7 +63,8 @@ export async function runFiltered({ name, list, read, runOne }: Filtering, input
     throw invalid([{ path: 'id', message: 'Give an id or --filter.' }])
   }
   if (filter === undefined) return runOne({ ...input, options })
-  const ids = await Array.fromAsync(matching(list, read, queryOf(list, filter), signal))
+  const query = queryOf(list, filter)
+  const ids = await Array.fromAsync(matching(list, read, query, { signal }))
   if (ids.length === 0) return terminal.table([], [], 'no match')
   terminal.say(`${number(ids.length)} ${ids.length === 1 ? 'matches' : 'match'}: ${named(ids)}`)
   if (!(await terminal.confirm(`Run ${name} for all of them (${number(ids.length)})?`))) return
@@ -82,8 +87,15 @@ export async function runFiltered({ name, list, read, runOne }: Filtering, input
       finished++
     }
   }
-  await terminal.list(mapConcurrent(ids, concurrency, run, signal), ({ result: _, ...row }) => row)
+  const left = new Set(ids)
+  const stillMatching = async function* () {
+    for await (const id of matching(list, read, query, { signal, limit: Math.min(concurrency, MAX_LIMIT) })) {
+      if (left.delete(id)) yield id
+    }
+  }
+  await terminal.list(mapConcurrent(stillMatching(), concurrency, run, signal), ({ result: _, ...row }) => row)
   signal.throwIfAborted()
+  if (left.size > 0) terminal.say(`skipped ${number(left.size)} that no longer match: ${named([...left])}`)
   if (failures.length > 0) throw failures[0]
 }
 
@@ -109,9 +121,9 @@ async function* matching(
   list: AnyOperation,
   read: ReadPage,
   query: Record<string, string>,
-  signal: AbortSignal,
+  { signal, limit }: { readonly signal: AbortSignal; readonly limit?: number },
 ): AsyncIterable<string> {
-  for await (const { data } of allPages(read, query, signal)) {
+  for await (const { data } of allPages(read, query, signal, limit)) {
     for (const { id } of data) {
       if (typeof id !== 'string') throw new Error(`an item of ${list.name} has no id`)
       yield id

@@ -1,7 +1,7 @@
 /** Tests whether a server can store data. */
 import { withoutDeadline } from '../base/deadline.ts'
 import type { Database } from './database.ts'
-import { WRITE_PROBE } from './write-failures.ts'
+import { WRITE_PROBE, writeFailure } from './write-failures.ts'
 
 /** More than the timeout of a check. A probe on a lost connection must not block the next ones. */
 const PROBE_TIMEOUT_MS = 3_000
@@ -21,4 +21,15 @@ export async function assertWritable(database: Database): Promise<void> {
     })
   running.set(database, probe)
   await probe
+}
+
+/** Whether the server can store data. Throws if it is unavailable. */
+export async function isWritable(database: Database): Promise<boolean> {
+  try {
+    await assertWritable(database)
+    return true
+  } catch (error) {
+    if (writeFailure(error) === undefined) throw error
+    return false
+  }
 }

@@ -164,6 +164,8 @@ export interface StartOptions {
   readonly work: boolean
   /** Whether it maintains the schedule, and removes queues that no process knows. */
   readonly keep: boolean
+  /** Whether it creates the queues and records them; default true. Otherwise the jobs of other processes can be read. */
+  readonly canWrite?: boolean
 }
 
 export interface RegisteredJobs {

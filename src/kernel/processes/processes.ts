@@ -128,6 +128,11 @@ export class Processes {
     })
   }
 
+  /** As `start`, without a record of this process: for a backoffice that cannot store data. */
+  check(migrate: (client: Session) => Promise<unknown>): Promise<void> {
+    return this.#own.session((client) => underMigrationLock(client, () => this.#prepare(client, migrate)))
+  }
+
   /** All processes with a row, the oldest first. */
   async list(): Promise<ListedProcess[]> {
     const { rows } = await this.#database.sql(
@@ -173,13 +178,17 @@ export class Processes {
   }
 
   async #enter(client: Session, migrate: (client: Session) => Promise<unknown>): Promise<void> {
-    await this.#compare(client)
-    await migrate(client)
+    await this.#prepare(client, migrate)
     await query(
       client,
       `delete from multitenancy.processes where heartbeat_at < now() - interval '${KEPT_HOURS} hours'`,
     )
     await this.#insert(client)
+  }
+
+  async #prepare(client: Session, migrate: (client: Session) => Promise<unknown>): Promise<void> {
+    await this.#compare(client)
+    await migrate(client)
   }
 
   /** A later start compares with this process, and a restored session with none: `doctor` reports the rest. */

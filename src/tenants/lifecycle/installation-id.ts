@@ -10,10 +10,12 @@ const LENGTH = 6
 
 /** Six letters or digits. Concurrent first calls return the same id. */
 export async function installationId(database: Database): Promise<string> {
+  const read = async () => (await database.sql('select id from multitenancy.installation')).rows[0]?.id
+  const kept = await read()
+  if (kept !== undefined) return kept
   const made = randomInt(36 ** LENGTH)
     .toString(36)
     .padStart(LENGTH, '0')
   await database.sql('insert into multitenancy.installation (id) values ($1) on conflict do nothing', [made])
-  const { rows } = await database.sql('select id from multitenancy.installation')
-  return rows[0].id
+  return read()
 }

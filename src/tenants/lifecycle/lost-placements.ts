@@ -18,12 +18,12 @@ export interface LostPlacement {
 }
 
 export class LostPlacements {
-  readonly #kernel: Pick<Kernel, 'database' | 'events' | 'clock'>
+  readonly #kernel: Pick<Kernel, 'database' | 'canWrite' | 'events' | 'clock'>
   readonly #storage: Storage
   readonly #outbox: Pick<Outbox, 'empty' | 'forget'>
 
   constructor(
-    kernel: Pick<Kernel, 'database' | 'events' | 'clock'>,
+    kernel: Pick<Kernel, 'database' | 'canWrite' | 'events' | 'clock'>,
     storage: Storage,
     outbox: Pick<Outbox, 'empty' | 'forget'>,
   ) {
@@ -34,6 +34,7 @@ export class LostPlacements {
 
   /** A configured placement is not lost: its name may be used for a new server. */
   async start(): Promise<void> {
+    if (!this.#kernel.canWrite) return
     await this.#kernel.database.sql('delete from multitenancy.lost_placements where placement = any ($1)', [
       this.#storage.placements,
     ])

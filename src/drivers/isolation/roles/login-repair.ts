@@ -94,11 +94,17 @@ export class LoginRepair {
   /** Restores the logins of all placements, at the start. A failure on one server does not affect the others. */
   async restoreAll(): Promise<void> {
     for (const placement of this.placements) {
-      await this.restore(placement).catch((error) => {
+      await this.#restoreChanged(placement).catch((error) => {
         if (isDatabaseUnavailable(error)) return // preparePlacement has logged it
         this.#dependencies.log.warn({ err: error, placement }, "the login of tenants' queries could not be examined")
       })
     }
+  }
+
+  /** Compares without the lock first: a start on a read-only backoffice cannot take it. */
+  async #restoreChanged(placement: string): Promise<void> {
+    const faults = await this.examine(placement)
+    if (faults && isFaulty(faults)) await this.restore(placement)
   }
 
   async #restore(placement: string, database?: string): Promise<LoginFaults | undefined> {
