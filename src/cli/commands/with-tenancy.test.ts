@@ -53,7 +53,9 @@ test('a command that runs jobs keeps schedules and unknown jobs of other process
     `update multitenancy.job_names set seen_at = now() - interval '8 days' where name = 'tenantry.CountParcels'`,
   )
 
-  const created = tenantry.start(['tenant:create', 'Acme', '--id', 'acme'], { isAlone: true })
+  const created = tenantry.start(['tenant:create', 'Acme', '--id', 'acme', '--allow-different-settings'], {
+    isAlone: true,
+  })
   expect(await created.ended).toMatchObject({ code: 0 })
   expect(await schedule()).toEqual(before)
   const { rows } = await database.sql(`select name, state from multitenancy_jobs.job where data = '{}'`)
