@@ -136,6 +136,7 @@ test('secrets of a disabled satellite are counted by the doctor and re-encrypted
       ['warn', 'secrets.lost-key', `${which} an application key that is not configured`],
     ])
     const ofLogins = { table: 'tenant_logins', column: 'password', resealed: 0, current: 0, failed: 0 }
+    const ofSettings = { table: 'settings', column: 'secret', resealed: 0, current: 0, failed: 0 }
     const ofWebhooks = ['secret', 'previous_secret'].map((column) => ({
       ...{ table: 'webhook_subscriptions', column },
       ...{ resealed: 0, current: 0, failed: 0 },
@@ -145,6 +146,7 @@ test('secrets of a disabled satellite are counted by the doctor and re-encrypted
       code: 6,
       value: [
         { ...ofLogins, failed: 1 },
+        ofSettings,
         { table: 'sso', column: 'client_secret', resealed: 0, current: 0, failed: 1 },
         ...ofWebhooks,
       ],
@@ -154,6 +156,7 @@ test('secrets of a disabled satellite are counted by the doctor and re-encrypted
       code: 0,
       value: [
         { ...ofLogins, resealed: 1 },
+        ofSettings,
         { table: 'sso', column: 'client_secret', resealed: 1, current: 0, failed: 0 },
         ...ofWebhooks,
       ],

@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
+import { outboxPart } from '../../src/tenants/outbox/part.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Part } from './row.ts'
 import { catalogue, openRunner } from './runner.ts'
@@ -23,6 +24,7 @@ describe('contract cases of all parts', () => {
     const commands = [
       ...tenantCommands,
       ...(processesPart.commands ?? []),
+      ...(outboxPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
     ]
     expect(casesOf('commands')).toEqual(namesOf(commands))

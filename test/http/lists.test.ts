@@ -36,6 +36,8 @@ beforeAll(async () => {
     for (const path of webhooks) await subscribe(path)
   }
   const appKey = Buffer.alloc(32, 'the new key').toString('base64')
+  // As if the running process were dead: it does not know the new key, and would prevent the start.
+  await api.tenancy.kernel.database.sql(`update multitenancy.processes set heartbeat_at = now() - interval '1 minute'`)
   changed = await api.open({ role: 'api', appKey, oldAppKeys: [TEST_APP_KEY] })
 })
 afterAll(() => api.end())

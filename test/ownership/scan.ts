@@ -66,6 +66,7 @@ const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^tenantry\.CancelSubscriptions$/, 'of a customer, which remains after its tenant is deleted'],
   [/^tenantry\.(SweepBilling|CleanUpBilling|PingProvider)$/, 'subscriptions of all tenants'],
   [/^tenantry\.FlushMetrics$/, 'counts of all tenants'],
+  [/^tenantry\.PruneOutbox$/, 'ids of applied entries of all tenants'],
   [/^tenantry\.UninstallTenant$/, 'of the service: a job of the tenant would remain after its own deletion'],
 ]
 

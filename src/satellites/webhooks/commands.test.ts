@@ -40,7 +40,7 @@ describe('with a receiver', () => {
       const { code, stdout, stderr } = await child.interrupt()
       expect(code).toBe(130)
       expect(stdout).toMatch(/^\S+Z {2}order\.paid .*\n$/)
-      expect(stderr).toMatch(/^Events of .*\nPress Ctrl-C to end\.\nThe subscription has ended\. .*\ninterrupted\n$/)
+      expect(stderr).toMatch(/^Events of .*\nPress Ctrl-C to end\.\nThe subscription has ended\. .*\ninterrupted\n$/m)
       expect(await dispatch()).toEqual([])
       expect(ids()).toEqual([deliveryId])
     })

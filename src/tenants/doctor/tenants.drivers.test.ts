@@ -37,7 +37,7 @@ describe('a tenancy with several drivers', () => {
   afterAll(() => several.end())
 
   test('has no findings without a fault, for tenants in any status', () => {
-    const ok = { status: 'ok', checks: [] }
+    const ok = { status: 'ok', counts: { error: 0, warn: 0, info: 0 }, checks: [] }
     // Databases of tenants share the server with rows of others: PUBLIC can connect to them until the first --fix.
     const fixes = [expect.objectContaining({ code: 'isolation.own-login-reaches-rows', isDone: true })]
     expect(reports).toEqual([ok, ok, { ...ok, fixes }])
@@ -74,7 +74,7 @@ describe('a tenancy with several drivers', () => {
     ])
     const [statements = ''] = /begin;.*commit/.exec(found[0]?.remedy ?? '') ?? []
     await kernel.database.session((client) => client.query(statements))
-    expect(await doctor.examine({ prove: true })).toEqual({ status: 'ok', checks: [] })
+    expect(await doctor.examine({ prove: true })).toMatchObject({ status: 'ok', checks: [] })
   })
 
   test('proves its isolation only on request, and reports a finding of several drivers once', async () => {
