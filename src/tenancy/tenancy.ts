@@ -165,6 +165,10 @@ const buildInfo: Series = {
 
 type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'>
 
+/** The description of the API begins with the operations on tenants. */
+const tenantsFirst = (a: WiredPart, b: WiredPart) =>
+  Number(b.part.name === 'tenants') - Number(a.part.name === 'tenants')
+
 function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observation): Core {
   const { tenants, scope, hostJobs } = servicesOf(parts) as { tenants: Tenants; scope: OwnedScope; hostJobs: HostJobs }
   const { stopClients: _, ...members } = scope
@@ -174,7 +178,7 @@ function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observ
     kernel,
     tenants,
     ...observation,
-    operations: wired(parts, 'operations'),
+    operations: wired(parts.toSorted(tenantsFirst), 'operations'),
     commands: wired(parts, 'commands'),
     receivers,
     tenant: (id) => tenants.handle(id),
