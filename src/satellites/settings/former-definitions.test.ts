@@ -43,6 +43,19 @@ test('the plain value of a present secret is in no audit entry of the next chang
   expect(JSON.stringify(changes)).not.toContain('acme.example')
 })
 
+test('a process with another definition has the difference in the list of processes', async () => {
+  const later = await opened.open({
+    satellites: [settings({ define: { 'mail.from': z.email(), 'mail.password': z.string(), port: z.int() } })] as any,
+  })
+  const [differences] = (await later.kernel.processes.list()).flatMap(({ id, differences }) =>
+    id === opened.tenancy.kernel.processes.id ? [differences] : [],
+  )
+  expect(differences).toEqual([
+    { setting: 'satellites.settings.define.mail.password', here: 'plain', there: 'secret', isConflict: false },
+    { setting: 'satellites.settings.define.port', here: 'plain', there: null, isConflict: false },
+  ])
+})
+
 test('a former secret is listed as set, without a value', async () => {
   await opened.tenancy.settings.set('plain', 'mail.password', SECRET)
   const later = await openWith({ 'mail.password': z.string().nullable().default(null) })
