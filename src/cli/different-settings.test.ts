@@ -106,7 +106,7 @@ test('a rolling deployment of a migration starts with a warning, and a changed m
   expect(migrate.code).toBe(2) // other satellites and backups
   expect(migrate.stderr).not.toContain('0002_more')
   const report = await next.doctor.examine({})
-  expect(report.checks.filter(({ code }) => code === 'settings.processes')).toEqual([])
+  expect(report.checks.filter(({ code }) => code === 'processes.settings')).toEqual([])
   await next.stop()
   await writeFile(join(directory, 'migrations', '0001_notes.sql'), `${MIGRATION} create table other (id int);`)
   await expect(started({ isolation: [schemaPg()] })).rejects.toMatchObject({ code: 'E_SETTINGS_CONFLICT' })

@@ -106,8 +106,8 @@ async function runOne(
     }
     if (command.isLocal) await assertLocal(command.name, remote)
     const loadConfig = configLoader(app, context.env)
-    const input = { ...given, args, terminal, profile, remote, loadConfig }
-    await command.run({ ...input, options: await withSecrets(command, options, terminal) })
+    const values = await withSecrets(command, { args, options }, terminal)
+    await command.run({ ...given, ...values, terminal, profile, remote, loadConfig })
   } finally {
     terminal.close()
   }

@@ -54,6 +54,10 @@ test('doctor --list lists the checks, and --check runs only those that it names'
   const names = JSON.parse(stdout).map(({ name }: { name: string }) => name)
   expect([code, names]).toEqual([0, expect.arrayContaining(['plans', 'logins'])])
   expect(await tenantry.run('doctor', '--check', 'logins', '--check', 'plans')).toMatchObject({ code: 0 })
+  for (const option of [['--watch', '1'], ['--fix'], ['--check', 'logins'], ['--prove'], ['--show-sql']]) {
+    const both = await tenantry.run('doctor', '--list', ...option)
+    expect(both).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(`list: excludes ${option[0]}`) })
+  }
   const unknown = await tenantry.run('doctor', '--check', 'weather')
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('Check "weather" not found') })
 })
@@ -75,6 +79,8 @@ test('doctor --watch prints a report when it differs from the last one, until it
   })
   expect(await tenantry.run('doctor', '--prove')).toMatchObject({ code: 6 })
   expect(await tenantry.run('doctor', '--watch', '1', '--fix')).toMatchObject({ code: 2 })
+  const tooLong = await tenantry.run('doctor', '--watch', '3000000') // longer than a timer of Node.js
+  expect(tooLong).toMatchObject({ code: 2, stderr: expect.stringContaining('watch: must be at most 86400 seconds') })
 })
 
 test('doctor prints findings as a table, and ends with exit code 6', async () => {
