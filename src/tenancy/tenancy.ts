@@ -40,6 +40,7 @@ import {
   servicesOf,
   startParts,
   tablesOf,
+  tenantsFirst,
   trafficOf,
   type Wired,
   type WiredPart,
@@ -165,10 +166,6 @@ const buildInfo: Series = {
 
 type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'>
 
-/** The description of the API begins with the operations on tenants. */
-const tenantsFirst = (a: WiredPart, b: WiredPart) =>
-  Number(b.part.name === 'tenants') - Number(a.part.name === 'tenants')
-
 function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observation): Core {
   const { tenants, scope, hostJobs } = servicesOf(parts) as { tenants: Tenants; scope: OwnedScope; hostJobs: HostJobs }
   const { stopClients: _, ...members } = scope
@@ -178,7 +175,10 @@ function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observ
     kernel,
     tenants,
     ...observation,
-    operations: wired(parts.toSorted(tenantsFirst), 'operations'),
+    operations: wired(
+      parts.toSorted((a, b) => tenantsFirst(a.part, b.part)),
+      'operations',
+    ),
     commands: wired(parts, 'commands'),
     receivers,
     tenant: (id) => tenants.handle(id),
