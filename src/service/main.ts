@@ -53,11 +53,10 @@ export interface OpenOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-interface Purpose {
+interface Purpose extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 'keepsTables'> {
   readonly role: Role
   readonly exclusive?: boolean
   readonly allowsReadOnly?: boolean
-  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
 export interface Service {
@@ -134,7 +133,7 @@ const beside = (http: Mountable, first: Mountable): Mountable => ({
  */
 export async function openTenancy(
   config: ServiceConfig,
-  { role, exclusive = false, allowsReadOnly = false, logger, signal, needsSameSettings }: OpenOptions & Purpose,
+  { role, exclusive = false, allowsReadOnly = false, logger, signal, ...purpose }: OpenOptions & Purpose,
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
@@ -155,7 +154,7 @@ export async function openTenancy(
       role,
       allowsReadOnly,
       logger: log,
-      needsSameSettings,
+      ...purpose,
     })
     const tenancy = await createTenancy(composed).catch((error) => {
       if (error instanceof WrongApplicationKey) throw wrongAppKey(config)

@@ -52,10 +52,15 @@ export async function underMigrationLock<T>(client: Session, work: () => Promise
   return result
 }
 
+/** Names of the migrations that have not run yet, as `part/name`. */
+export async function pendingMigrations(client: Session, parts: readonly MigratedPart[]): Promise<string[]> {
+  const known: ReadonlyMap<string, string> = (await hasMigrations(client)) ? await applied(client) : new Map()
+  return (await pendingOf(parts, known)).map(({ part, name }) => `${part}/${name}`)
+}
+
 /** As `migrate`, under the lock of the caller. */
 export async function migrateLocked(client: Session, parts: readonly MigratedPart[]): Promise<string[]> {
-  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is not null as exists`)
-  if (!rows[0].exists) {
+  if (!(await hasMigrations(client))) {
     await client.query(`create schema if not exists ${SCHEMA}`)
     await client.query(`create table if not exists ${SCHEMA}.migrations (
       part text not null, name text not null, checksum text not null,
@@ -150,6 +155,11 @@ async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<stri
     }
   }
   return all.filter(({ part, name }) => !known.has(`${part}/${name}`))
+}
+
+async function hasMigrations(client: Session): Promise<boolean> {
+  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is not null as exists`)
+  return rows[0].exists
 }
 
 /** Whether migrations of a backoffice have begun in this database. */
