@@ -7,10 +7,11 @@ import { directory as archivesIn } from '../drivers/archives/directory.ts'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../kernel/base/logger.ts'
+import { lockMigrations } from '../kernel/database/migrations.ts'
 import { type Config, createTenancy, defineTenancy } from '../service/definition.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/base/database.ts'
 import { dropWithRoles } from '../testing/base/roles.ts'
-import { installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
+import { eventually, installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { inProcess } from './in-process.fixture.ts'
 import { allCommands } from './program.ts'
 
@@ -105,6 +106,19 @@ test('a service starts beside an open command with conflicting settings, and its
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('running all process') })
   expect(refused.stderr).not.toContain('--allow-different-settings')
   expect(refused.stderr).toContain('Name the definition of that process with --app and use its environment')
+})
+
+test('a command that waits for the migrations of another process ends on Ctrl-C', async () => {
+  const { kernel } = await started({ isolation: [schemaPg()] })
+  const app = await fileWith({ isolation: ['schema-pg'], migrations: './migrations', satellites: {} })
+  await kernel.database.session(async (client) => {
+    await lockMigrations(client)
+    const command = inProcess(env).start(['tenant:list', '--app', app], { isAlone: true })
+    const isWaiting = `select from pg_stat_activity where datname = current_database() and query like 'select pg_try_advisory_lock%'
+      and pid <> pg_backend_pid()`
+    await eventually(async () => expect((await client.query(isWaiting)).rowCount).toBe(1))
+    expect(await command.interrupt()).toMatchObject({ code: 130, stdout: '' })
+  })
 })
 
 test('backoffice:setup runs pending migrations beside a service with other settings', async () => {

@@ -49,7 +49,7 @@ export interface Opened {
 export interface OpenOptions {
   /** Default: JSON lines on standard error, from the configured level on. */
   readonly logger?: Logger | undefined
-  /** Aborts the wait for a data directory that another command uses. */
+  /** Aborts the wait for a data directory that another command uses, and for the migrations of another process. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -154,6 +154,7 @@ export async function openTenancy(
       role,
       allowsReadOnly,
       logger: log,
+      signal,
       ...purpose,
     })
     const tenancy = await createTenancy(composed).catch((error) => {

@@ -104,12 +104,13 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   try {
     await assertSeparateSessions(config.database.url)
     await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
-    const processes = new Processes(database, log, {
+    const description = {
       role: config.isCommand ? COMMAND : role,
       version: VERSION,
       settings: await processSettings(given, satellites),
       needsSameSettings: config.needsSameSettings,
-    })
+    }
+    const processes = new Processes(database, log, description, { signal: config.signal })
     stops.push(() => processes.stop())
     const prepare = async (client: Session, isDifferent: boolean) => {
       await assertDriversOfTenants(client, drivers)

@@ -13,7 +13,7 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../base/logger.ts'
 import type { Database, Session } from '../database/database.ts'
-import { underMigrationLock } from '../database/migrations.ts'
+import { type LockWait, underMigrationLock } from '../database/migrations.ts'
 import {
   type Difference,
   differencesBetween,
@@ -90,6 +90,8 @@ export interface ListedProcess {
 }
 
 export interface ProcessesOptions {
+  /** Ends the wait of a start for the migrations of another process. */
+  readonly signal?: AbortSignal | undefined
   readonly heartbeatMs?: number
   readonly retryMs?: number
 }
@@ -102,7 +104,8 @@ export class Processes {
   readonly #database: Database
   readonly #description: ProcessDescription
   readonly #row: readonly string[]
-  readonly #options: Required<ProcessesOptions>
+  readonly #options: Required<Omit<ProcessesOptions, 'signal'>>
+  readonly #wait: LockWait
   readonly #stopping = new AbortController()
   #ended: Promise<void> | undefined
 
@@ -111,7 +114,7 @@ export class Processes {
     database: Database,
     log: Logger,
     description: ProcessDescription,
-    { heartbeatMs = HEARTBEAT_MS, retryMs = RETRY_MS }: ProcessesOptions = {},
+    { heartbeatMs = HEARTBEAT_MS, retryMs = RETRY_MS, signal }: ProcessesOptions = {},
   ) {
     const { role, version, settings } = description
     this.#own = database.apart(1)
@@ -120,6 +123,7 @@ export class Processes {
     this.#description = description
     this.#row = [this.id, `${hostname()}:${process.pid}`, role, version, JSON.stringify(settings)]
     this.#options = { heartbeatMs, retryMs }
+    this.#wait = { log, signal }
   }
 
   /**
@@ -136,7 +140,7 @@ export class Processes {
 
   /** As `start`, without a record of this process: for a backoffice that cannot store data. */
   check(migrate: Prepare): Promise<void> {
-    return this.#own.session((client) => underMigrationLock(client, () => this.#prepare(client, migrate)))
+    return this.#own.session((client) => underMigrationLock(client, () => this.#prepare(client, migrate), this.#wait))
   }
 
   /** All processes with a row, the oldest first. */
@@ -167,7 +171,7 @@ export class Processes {
         await this.#own.session(async (client) => {
           await query(client, `select pg_advisory_lock_shared(${lockKey('$1::text')})`, [this.id]) // shared, so that it never waits
           if (isStarted) await this.#beat(client)
-          else await underMigrationLock(client, () => this.#enter(client, migrate))
+          else await underMigrationLock(client, () => this.#enter(client, migrate), this.#wait)
           isStarted = true
           isLost = false
           onStarted()
