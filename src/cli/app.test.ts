@@ -1,4 +1,5 @@
 /** Tests commands on the definition of a host: `--app`. */
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -58,6 +59,27 @@ describe('--app', () => {
     expect(JSON.parse(rows.stdout)).toEqual([{ notes: 0 }])
     const disabled = await run('tenant:flags:list', 'acme', '--app', APP)
     expect(disabled.stderr).toContain('Satellite "featureFlags" is disabled.')
+  })
+
+  test('a command in the environment of a host needs no admin token, ignores PORT, and writes no token', async () => {
+    const { TENANTRY_ADMIN_TOKEN: _, ...rest } = env
+    const data = join(directory, 'unused')
+    const host = {
+      ...rest,
+      NODE_ENV: 'production',
+      PORT: '\\\\.\\pipe\\app',
+      LOG_LEVEL: 'verbose',
+      TENANTRY_DATA_DIR: data,
+    }
+    const run = (variables: Record<string, string>, ...argv: string[]) =>
+      inProcess(variables).start(argv, { isAlone: true, stdin: '' }).ended
+    const app = await fileWith('host.json', JSON.stringify({ isolation: ['schema-pg'], satellites: {} }))
+    expect(await run(host, 'tenant:list', '--app', app)).toMatchObject({ code: 0 })
+    expect(await run({ ...host, NODE_ENV: '' }, 'tenant:list', '--app', app)).toMatchObject({ code: 0 })
+    expect(existsSync(data)).toBe(false)
+    const { code, stderr } = await run(host, 'serve', '--app', app)
+    expect(code).toBe(2)
+    for (const name of ['PORT', 'LOG_LEVEL', 'TENANTRY_ADMIN_TOKEN']) expect(stderr).toContain(name)
   })
 
   test('help and completion list commands of the host without a connection', async () => {

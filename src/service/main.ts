@@ -140,7 +140,8 @@ export async function openTenancy(
   const switchedOff = satellites.filter(({ name }) => !on.some((satellite) => satellite.name === name))
   const appKey = await appKeyOf(config, log)
   const generatedToken = () => keptSecret(openDataDirectory(config.dataDirectory), 'admin-token')
-  const adminTokens = config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: generatedToken() }]
+  const needsToken = exclusive && config.adminTokens.length === 0 // a command serves no admin API
+  const adminTokens = needsToken ? [{ name: 'admin', token: generatedToken() }] : config.adminTokens
   const [database, { createTenancy }, { tenancyConfigOf }] = await Promise.all([
     openBackofficeServer(config, { exclusive, signal, log }),
     import('../tenancy/tenancy.ts'),
