@@ -132,6 +132,19 @@ export default createTenancy({
   })
 })
 
+test('help and completion with a value that is no satellite list the other satellites, and help reports it', async () => {
+  const text = `export default { isolation: ['schema-pg'], satellites: [undefined, { name: 'parcels', summary: '', service: () => ({}),
+    commands: [{ name: 'parcels:send', summary: 'Send', run: async () => undefined }] }] }`
+  const path = await fileWith('undefined.ts', text)
+  const help = await inProcess(env).run('help', '--app', path)
+  expect(help).toMatchObject({ code: 0, stderr: expect.stringContaining(`${path}: satellites.0: must be a satellite`) })
+  expect(help.stdout).toContain('parcels:send')
+  const completed = await inProcess(env).run('complete', '--', '--app', path, 'parcels:')
+  expect(completed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^parcels:send\t/m) })
+  const command = await inProcess(env).run('parcels:send', '--app', path)
+  expect(command).toMatchObject({ code: 2, stderr: expect.stringContaining('satellites.0: must be a satellite') })
+})
+
 describe('appPath', () => {
   test('prefers the option, then the variables, then the nearest package.json, then tenantry.config', async () => {
     const inner = join(directory, 'host', 'src', 'jobs')

@@ -2,8 +2,9 @@
 import type { Command } from '../kernel/api/commands.ts'
 import type { ProjectedCommand } from '../kernel/api/projection.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'
-import { appPath, readApp } from '../service/app-file.ts'
+import { findApp } from '../service/app-file.ts'
 import { satellites } from '../service/main.ts'
+import { isSatellite, NO_SATELLITE } from '../service/settings.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
@@ -44,10 +45,12 @@ export const allCommands = (all = groups): OwnCommand[] => all.flatMap(({ comman
 
 /** The groups, and those of the host's own satellites in the file of the installation. Starts nothing. */
 export async function groupsWith(app: string | undefined, env: NodeJS.ProcessEnv) {
-  const path = appPath(process.cwd(), app, env)
-  const { content, fault } = path === undefined ? { content: {} } : await readApp(path)
+  const { content, path, fault: unreadable } = await findApp(process.cwd(), app, env)
   const { satellites: given } = (content ?? {}) as { satellites?: unknown }
-  const own = (Array.isArray(given) ? given : []).filter(({ name }) => !satellites.some((one) => one.name === name))
+  const all: readonly unknown[] = Array.isArray(given) ? given : []
+  const own = all.filter(isSatellite).filter(({ name }) => !satellites.some((one) => one.name === name))
+  const invalid = all.findIndex((one) => !isSatellite(one))
+  const fault = unreadable ?? (invalid === -1 ? undefined : `satellites.${invalid}: ${NO_SATELLITE}`)
   return { groups: [...groups, ...groupsOf(own)], fault: fault && `${path}: ${fault}` }
 }
 

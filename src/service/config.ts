@@ -9,7 +9,7 @@ import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
-import { appFaults, appPath, readApp, type Source } from './app-file.ts'
+import { appFaults, findApp, type Source } from './app-file.ts'
 import {
   errorsBetween,
   isList,
@@ -90,9 +90,7 @@ export async function loadConfig({
   satellites,
   isCommand = false,
 }: ConfigSource = {}): Promise<ServiceConfig> {
-  const path = appPath(directory, file, env)
-  const source = path === undefined ? { content: {}, base: directory, isDefinition: false } : await readApp(path)
-  return resolveConfig(source, { env, directory, satellites, isCommand })
+  return resolveConfig(await findApp(directory, file, env), { env, directory, satellites, isCommand })
 }
 
 interface Options extends Pick<ConfigSource, 'satellites' | 'isCommand'> {
@@ -134,7 +132,9 @@ export async function resolveConfig(
     ...both.conflicts.map((words) => `${where}${words}`),
     ...billingErrorsOf(valid, env),
     ...(isLibrary ? missingInLibrary(both) : []),
-    ...(isProduction && !isLibrary ? missingInProduction(both, env, isService && fault === undefined ? content : undefined) : []),
+    ...(isProduction && !isLibrary
+      ? missingInProduction(both, env, isService && fault === undefined ? content : undefined)
+      : []),
     ...(isProduction ? rejectedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
   if (errors.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(errors)

@@ -109,7 +109,10 @@ export async function lockMigrations(
     if (rows[0].isLocked) return
     if (!isWarned && performance.now() >= warnAt) {
       isWarned = true
-      log?.warn({ holder: await lockHolder(client) }, 'waiting for the migrations of another process (pg_stat_activity)')
+      log?.warn(
+        { holder: await lockHolder(client) },
+        'waiting for the migrations of another process (pg_stat_activity)',
+      )
     }
     await sleep(LOCK_RETRY_MS)
   }
