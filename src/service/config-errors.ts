@@ -129,7 +129,7 @@ interface Values {
   readonly appKey: string | undefined
 }
 
-/** @param content of the file, undefined if it is unreadable */
+/** @param content of the file; undefined if it is unreadable or no token is required */
 export function missingInProduction(
   { databaseUrl, appKey }: Values,
   env: Readonly<Record<string, unknown>>,

@@ -235,4 +235,11 @@ test('a definition starts with the built-in satellites, a satellite of the host,
 
   const other = await createTenancy({ isolation: [schemaPg()], migrations: '.', role: 'api', logger }, module)
   await other.stop()
+  await tenancy.stop()
+  for (const [level, used] of Object.entries({ verbose: 'info', INFO: 'info', error: 'error', '': 'warn' })) {
+    vi.stubEnv('LOG_LEVEL', level)
+    const own = await createTenancy({ isolation: [schemaPg()], migrations: '.', role: 'api' }, module)
+    await own.stop()
+    expect(own.kernel.log.level, level).toBe(used)
+  }
 })

@@ -1,4 +1,8 @@
 /** Tests `tenantry doctor` by its output and exit code. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type InProcess, inProcess } from '../in-process.fixture.ts'
@@ -16,14 +20,25 @@ afterAll(async () => {
   }
 })
 
-/** Opens a tenancy and a program on one database. No scheduled job runs, so that prepared findings stay. */
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-doctor-'))
+  const entry = JSON.stringify(pathToFileURL(join(import.meta.dirname, '../../index.ts')).href)
+  await writeFile(
+    join(directory, 'tenancy.ts'),
+    `import { defineTenancy } from ${entry}\nexport default defineTenancy({ isolation: ['schema-pg'] }, import.meta)\n`,
+  )
+})
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+/** Opens a tenancy, and a program with the same settings on its database. No scheduled job runs, so that prepared findings stay. */
 async function openProgram(): Promise<Program> {
   const made = await testTenancy(inject('postgresUrl'), { role: 'api' })
   const tenantry = inProcess({
     DATABASE_URL: made.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    LOG_LEVEL: 'error', // the program has other settings than the tenancy
+    TENANTRY_APP: join(directory, 'tenancy.ts'),
   })
   opened.push({ made, tenantry })
   return { made, tenantry }

@@ -37,7 +37,8 @@ export async function doctor(input: OwnInput): Promise<void> {
   if (unused) throw invalid([{ path: 'list', message: `excludes ${unused}` }])
   const target = await input.remote()
   if (target) return reported(input, () => examineRemotely(target, input))
-  await withTenancy(input, {}, async (tenancy) => {
+  const needsSameSettings = options.fix === true && !options.dryRun && !options.allowDifferentSettings
+  await withTenancy(input, { needsSameSettings }, async (tenancy) => {
     const { diagnoses } = tenancy.doctor
     if (options.list) return terminal.table(diagnoses, diagnoses)
     const unknown = options.check?.find((name: string) => !diagnoses.some((one) => one.name === name))
