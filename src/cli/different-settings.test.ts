@@ -74,10 +74,7 @@ test('a command with other drivers, satellites and backups than the application 
   expect((await tenants.list({ limit: 1 })).data).toEqual([])
   expect(await readdir(directory)).not.toContain('other')
 
-  const { stderr, code } = await run('tenant:list', '--app', app)
-  expect(code).toBe(0)
-  expect(stderr).toContain('a running process has other settings; migrations were not run')
-  expect(stderr).toMatch(/"pending":\[[^\]]*"webhooks\/0001/)
+  expect(await run('tenant:list', '--app', app)).toMatchObject({ code: 0 })
   expect(await tables()).toEqual(before)
   const allowed = ['tenant:create', 'Acme', '--id', 'acme', '--allow-different-settings', '--app', app]
   expect(await run(...allowed)).toMatchObject({ code: 0 })

@@ -74,7 +74,7 @@ function inTenancy(part: string, command: Command): OwnCommand {
       if (target && isProjected(command)) return runRemotely(command, target, input)
       const isAllowed = !changesStorage || input.options.allowDifferentSettings === true
       const needsSameSettings = isAllowed ? false : command.name !== MIGRATE || ('but new migrations' as const)
-      const needs = { needsWorker: command.needsWorker, needsSameSettings, keepsTables: !changesStorage }
+      const needs = { needsWorker: command.needsWorker, needsSameSettings, keepsTables: isRead(command) }
       await withTenancy(input, needs, async ({ commands }) => {
         const wired = commands.find(({ what }) => what.name === command.name)
         if (!wired) throw SatelliteDisabled(`Satellite "${part}" is disabled.`)
@@ -83,6 +83,8 @@ function inTenancy(part: string, command: Command): OwnCommand {
     },
   }
 }
+
+const isRead = (command: Command): boolean => isProjected(command) && command.operation.method === 'GET'
 
 function isProjected(command: Command): command is ProjectedCommand {
   return 'runWith' in command

@@ -117,7 +117,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       await assertDriversOfTenants(client, drivers)
       if (!isDifferent || !config.keepsTables) return migrateLocked(client, tablesOf(parts))
       const pending = await pendingMigrations(client, tablesOf(parts))
-      if (pending.length > 0) log.warn({ pending }, 'a running process has other settings; migrations were not run')
+      if (pending.length > 0) log.info({ pending }, 'a running process has other settings; migrations were not run')
     }
     const canWrite = !config.allowsReadOnly || (await isWritable(database))
     await (canWrite ? processes.start(prepare) : processes.check(prepare))

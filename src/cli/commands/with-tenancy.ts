@@ -22,12 +22,12 @@ const STOP_INTERRUPTED_MS = 2_000
 /**
  * @param needsWorker whether to run jobs during the command
  * @param needsSameSettings whether a difference to a running process prevents the command
- * @param keepsTables whether a difference to a running process prevents migrations of the backoffice; default true
+ * @param keepsTables whether a difference to a running process prevents migrations of the backoffice
  * @param graceMs time for the running step to end after an interruption
  */
 export async function withTenancy<T>(
   { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
-  { needsWorker = false, needsSameSettings, keepsTables = true, graceMs = GRACE_MS }: Needs,
+  { needsWorker = false, needsSameSettings, keepsTables = false, graceMs = GRACE_MS }: Needs,
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
   const [{ enterContext }, { jsonLogger }] = await Promise.all([

@@ -223,7 +223,8 @@ export class Processes {
       const who = `${other.role} process ${other.name} of version ${other.version}`
       if (conflicts.length > 0) throw SettingsConflict(conflictText(who, conflicts, isCommand))
       const { name: process, role, version } = other
-      this.#log.warn(
+      // A command that only reads may differ: `tenantry processes` and the doctor report it.
+      this.#log[isCommand ? 'info' : 'warn'](
         { process, role, version, differences: differenceTexts(differences) },
         'a running process has other settings; this is valid only during a deployment',
       )
