@@ -87,7 +87,10 @@ describe('job', () => {
       const ran = await handler({ data: { $tenantry: { ...carried, traceparent: invalid } } })
       expect(ran).toMatchObject({ ...context, traceparent: undefined })
     }
-    expect(await handler({ data: { $tenantry: { ...carried, traceparent } } })).toMatchObject({ ...context, traceparent })
+    expect(await handler({ data: { $tenantry: { ...carried, traceparent } } })).toMatchObject({
+      ...context,
+      traceparent,
+    })
   })
 
   test('accepts data without a tenant with central, and runs it without a tenant', async () => {
