@@ -25,7 +25,7 @@ export async function withSecrets(
   const name = secret.flags.split(' ')[0] ?? ''
   if (others.length > 0) throw invalid([{ path: name, message: 'Only one option can read standard input.' }])
   const text = await terminal.secret(name)
-  if (text === '') throw invalid([{ path: name, message: 'Standard input is empty.' }])
+  if (text.trim() === '') throw invalid([{ path: name, message: 'Standard input is empty.' }])
   return { ...given, [keyOf(secret.flags)]: secret.parse ? secret.parse(text) : text }
 }
 
