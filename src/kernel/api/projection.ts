@@ -259,18 +259,25 @@ async function settled(
   show(state)
   const seconds: unknown = options[keyOf(wait.option.flags)]
   const until = typeof seconds === 'number' ? AbortSignal.any([signal, AbortSignal.timeout(seconds * 1_000)]) : signal
-  const isSettled = async () => {
+  let isUnknown = false
+  const read = async () => {
+    isUnknown = true
     const now = await wait.read(state, call)
+    isUnknown = false
+    return now
+  }
+  const isSettled = async () => {
+    const now = await read()
     show(now)
     return !wait.isPending(now)
   }
   try {
     await caller.settle({ operation, reply, signal: until, isSettled, state, work: wait.work, show })
+    signal.throwIfAborted()
+    return await read()
   } finally {
-    if (signal.aborted && wait.interrupted) terminal.say(wait.interrupted(state))
+    if ((signal.aborted || isUnknown) && wait.interrupted) terminal.say(wait.interrupted(state))
   }
-  signal.throwIfAborted()
-  return wait.read(state, call)
 }
 
 function print(
