@@ -81,11 +81,8 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
   const { name, wait, filter, instead, progress } = form
   const runOne = async (caller: Caller, input: CommandInput) => {
     const isInstead = instead !== undefined && input.options[keyOf(instead.option.flags)]
-    return run(
-      { operation: isInstead ? instead.operation : operation, form, caller },
-      inputOf(fields, form, input),
-      input,
-    )
+    const called = isInstead ? instead.operation : operation
+    return run({ operation: called, form, caller }, inputOf(fields, form, input), input)
   }
   const runWith = async (caller: Caller, input: CommandInput) => {
     if (!filter) return runOne(caller, input)
@@ -264,13 +261,10 @@ async function settled(
     isUnknown = true
     const now = await wait.read(state, call)
     isUnknown = false
+    show(now)
     return now
   }
-  const isSettled = async () => {
-    const now = await read()
-    show(now)
-    return !wait.isPending(now)
-  }
+  const isSettled = async () => !wait.isPending(await read())
   try {
     await caller.settle({ operation, reply, signal: until, isSettled, state, work: wait.work, show })
     signal.throwIfAborted()
