@@ -1,4 +1,5 @@
 /** Tests commands on the definition of a host: `--app`. */
+import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -60,6 +61,27 @@ describe('--app', () => {
     expect(disabled.stderr).toContain('Satellite "featureFlags" is disabled.')
   })
 
+  test('a command in the environment of a host needs no admin token, ignores PORT, and writes no token', async () => {
+    const { TENANTRY_ADMIN_TOKEN: _, ...rest } = env
+    const data = join(directory, 'unused')
+    const host = {
+      ...rest,
+      NODE_ENV: 'production',
+      PORT: '\\\\.\\pipe\\app',
+      LOG_LEVEL: 'verbose',
+      TENANTRY_DATA_DIR: data,
+    }
+    const run = (variables: Record<string, string>, ...argv: string[]) =>
+      inProcess(variables).start(argv, { isAlone: true, stdin: '' }).ended
+    const app = await fileWith('host.json', JSON.stringify({ isolation: ['schema-pg'], satellites: {} }))
+    expect(await run(host, 'tenant:list', '--app', app)).toMatchObject({ code: 0 })
+    expect(await run({ ...host, NODE_ENV: '' }, 'tenant:list', '--app', app)).toMatchObject({ code: 0 })
+    expect(existsSync(data)).toBe(false)
+    const { code, stderr } = await run(host, 'serve', '--app', app)
+    expect(code).toBe(2)
+    for (const name of ['PORT', 'LOG_LEVEL', 'TENANTRY_ADMIN_TOKEN']) expect(stderr).toContain(name)
+  })
+
   test('help and completion list commands of the host without a connection', async () => {
     const offline = inProcess({ ...env, DATABASE_URL: unreachableUrl(database.url), TENANTRY_APP: APP })
     const help = await offline.run('help')
@@ -108,6 +130,19 @@ export default createTenancy({
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('no such variable') })
     expect(await inProcess(env).run('tenant:list', '--help', '--app', path)).toMatchObject({ code: 0, stderr: '' })
   })
+})
+
+test('help and completion with a value that is no satellite list the other satellites, and help reports it', async () => {
+  const text = `export default { isolation: ['schema-pg'], satellites: [undefined, { name: 'parcels', summary: '', service: () => ({}),
+    commands: [{ name: 'parcels:send', summary: 'Send', run: async () => undefined }] }] }`
+  const path = await fileWith('undefined.ts', text)
+  const help = await inProcess(env).run('help', '--app', path)
+  expect(help).toMatchObject({ code: 0, stderr: expect.stringContaining(`${path}: satellites.0: must be a satellite`) })
+  expect(help.stdout).toContain('parcels:send')
+  const completed = await inProcess(env).run('complete', '--', '--app', path, 'parcels:')
+  expect(completed).toMatchObject({ code: 0, stdout: expect.stringMatching(/^parcels:send\t/m) })
+  const command = await inProcess(env).run('parcels:send', '--app', path)
+  expect(command).toMatchObject({ code: 2, stderr: expect.stringContaining('satellites.0: must be a satellite') })
 })
 
 describe('appPath', () => {

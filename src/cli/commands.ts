@@ -18,6 +18,11 @@ function tenantStatus(text: string): Status {
   throw invalid([{ path: '', message: `"${text}" must be one of ${STATUSES.join(', ')}` }])
 }
 
+export const ALLOW_DIFFERENT: Option = {
+  flags: '--allow-different-settings',
+  summary: 'run although a running process has other settings',
+}
+
 const url: Option = { flags: '--url <url>', summary: 'URL of the service; default: the one of this configuration' }
 
 export const ownCommands: readonly OwnCommand[] = [
@@ -61,6 +66,7 @@ export const ownCommands: readonly OwnCommand[] = [
       },
       { flags: '--fix', summary: 'fix the findings that are safe to fix, and check again' },
       { flags: '--dry-run', summary: 'with --fix: only list the fixes' },
+      { ...ALLOW_DIFFERENT, summary: 'with --fix: fix although a running process has other settings' },
     ],
     run: async (input) => (await import('./commands/doctor.ts')).doctor(input),
   },

@@ -7,12 +7,13 @@ import { directory as archivesIn } from '../drivers/archives/directory.ts'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../kernel/base/logger.ts'
+import { lockMigrations } from '../kernel/database/migrations.ts'
 import { type Config, createTenancy, defineTenancy } from '../service/definition.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/base/database.ts'
 import { dropWithRoles } from '../testing/base/roles.ts'
-import { installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
+import { eventually, installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { inProcess } from './in-process.fixture.ts'
-import { allCommands, CHANGES_STORAGE } from './program.ts'
+import { allCommands } from './program.ts'
 
 const logger = createLogger({ level: 'silent' })
 const MIGRATION = '-- up\ncreate table notes (id int);'
@@ -75,9 +76,59 @@ test('a command with other drivers, satellites and backups than the application 
 
   const { stderr, code } = await run('tenant:list', '--app', app)
   expect(code).toBe(0)
-  expect(stderr).toContain('a running process has other settings')
+  expect(stderr).toContain('a running process has other settings; migrations were not run')
+  expect(stderr).toMatch(/"pending":\[[^\]]*"webhooks\/0001/)
+  expect(await tables()).toEqual(before)
   const allowed = ['tenant:create', 'Acme', '--id', 'acme', '--allow-different-settings', '--app', app]
   expect(await run(...allowed)).toMatchObject({ code: 0 })
+  expect((await tables()).length).toBeGreaterThan(before.length)
+})
+
+test('a service starts beside an open command with conflicting settings, and its migrations run', async () => {
+  const isolation = ['schema-pg']
+  const app = await fileWith({ isolation, migrations: './migrations', satellites: {} })
+  const open = inProcess(env).start(['doctor', '--watch', '1', '--app', app], { isAlone: true })
+  await open.says(/no findings/)
+  await writeFile(join(directory, 'migrations', '0001_notes.sql'), `${MIGRATION} create table other (id int);`)
+  const { kernel } = await started({ isolation: [schemaPg()] })
+  const live = (await kernel.processes.list()).map(({ role, isThis, differences }) => [
+    role,
+    isThis,
+    differences.some(({ isConflict }) => isConflict),
+  ])
+  expect(live).toEqual([
+    ['command', false, true],
+    ['all', true, false],
+  ])
+  await open.interrupt()
+  await writeFile(join(directory, 'migrations', '0001_notes.sql'), MIGRATION)
+  const refused = await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)
+  expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('running all process') })
+  expect(refused.stderr).not.toContain('--allow-different-settings')
+  expect(refused.stderr).toContain('Name the definition of that process with --app and use its environment')
+})
+
+test('a command that waits for the migrations of another process ends on Ctrl-C', async () => {
+  const { kernel } = await started({ isolation: [schemaPg()] })
+  const app = await fileWith({ isolation: ['schema-pg'], migrations: './migrations', satellites: {} })
+  await kernel.database.session(async (client) => {
+    await lockMigrations(client)
+    const command = inProcess(env).start(['tenant:list', '--app', app], { isAlone: true })
+    const isWaiting = `select from pg_stat_activity where datname = current_database() and query like 'select pg_try_advisory_lock%'
+      and pid <> pg_backend_pid()`
+    await eventually(async () => expect((await client.query(isWaiting)).rowCount).toBe(1))
+    expect(await command.interrupt()).toMatchObject({ code: 130, stdout: '' })
+  })
+})
+
+test('backoffice:setup runs pending migrations beside a service with other settings', async () => {
+  await started({ isolation: [schemaPg()] })
+  const app = await fileWith({ isolation: ['schema-pg'] })
+  const { code, stdout } = await run('backoffice:setup', '--json', '--app', app)
+  expect({ code, migrated: JSON.parse(stdout).migrated }).toEqual({
+    code: 0,
+    migrated: expect.arrayContaining([expect.stringMatching(/^webhooks\/0001/)]),
+  })
 })
 
 test('a process without the driver of a tenant does not start', async () => {
@@ -106,7 +157,7 @@ test('a rolling deployment of a migration starts with a warning, and a changed m
   expect(migrate.code).toBe(2) // other satellites and backups
   expect(migrate.stderr).not.toContain('0002_more')
   const report = await next.doctor.examine({})
-  expect(report.checks.filter(({ code }) => code === 'settings.processes')).toEqual([])
+  expect(report.checks.filter(({ code }) => code === 'processes.settings')).toEqual([])
   await next.stop()
   await writeFile(join(directory, 'migrations', '0001_notes.sql'), `${MIGRATION} create table other (id int);`)
   await expect(started({ isolation: [schemaPg()] })).rejects.toMatchObject({ code: 'E_SETTINGS_CONFLICT' })
@@ -141,14 +192,40 @@ test('JSON and TypeScript form of one definition give equal settings', async () 
   expect(listed).toMatchObject({ code: 0, stderr: '' })
   expect(JSON.parse(listed.stdout).data).toMatchObject([
     { role: 'api', isLive: true, isThis: false, differences: [] },
-    { role: 'api', isLive: true, isThis: true, differences: [] },
+    { role: 'command', isLive: true, isThis: true, differences: [] },
   ])
   expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
 })
 
-test('only commands that change the storage of tenants have --allow-different-settings', () => {
+test('doctor --fix beside a service with other settings exits with 2, unless they are allowed', async () => {
+  const { kernel } = await started({ isolation: [schemaPg()] })
+  const app = await fileWith({ isolation: ['schema-pg'] })
+  const fix = (...options: string[]) => run('doctor', '--check', 'plans', '--fix', '--yes', ...options, '--app', app)
+  const refused = await fix()
+  expect(refused).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('E_SETTINGS_CONFLICT') })
+  expect(await fix('--dry-run')).toMatchObject({ code: 0 })
+  expect(await fix('--allow-different-settings')).toMatchObject({ code: 0 })
+  expect((await kernel.processes.list()).map(({ isThis }) => isThis)).toEqual([true])
+})
+
+test('commands that change the storage of tenants, and doctor, have --allow-different-settings', () => {
   const having = allCommands().filter(({ options = [] }) =>
     options.some(({ flags }) => flags === '--allow-different-settings'),
   )
-  expect(having.map(({ name }) => name).toSorted()).toEqual(CHANGES_STORAGE.toSorted())
+  expect(having.map(({ name }) => name).toSorted()).toEqual([
+    'doctor',
+    'tenant:activate',
+    'tenant:backup',
+    'tenant:backup:adopt',
+    'tenant:backup:delete',
+    'tenant:backup:restore',
+    'tenant:backup:run',
+    'tenant:clone',
+    'tenant:create',
+    'tenant:migrate',
+    'tenant:migrate:rollback',
+    'tenant:move',
+    'tenant:purge',
+    'tenant:restore',
+  ])
 })

@@ -1,20 +1,21 @@
 /** Lists all commands: the program's own, and those of tenants and satellites, which run in an open tenancy or on a remote service. */
-import type { Command, Option } from '../kernel/api/commands.ts'
+import type { Command } from '../kernel/api/commands.ts'
 import type { ProjectedCommand } from '../kernel/api/projection.ts'
 import { SatelliteDisabled } from '../kernel/base/errors.ts'
-import { appPath, readApp } from '../service/app-file.ts'
+import { findApp } from '../service/app-file.ts'
 import { satellites } from '../service/main.ts'
+import { isSatellite, NO_SATELLITE } from '../service/settings.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
-import { OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
+import { ALLOW_DIFFERENT, OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
 import { runRemotely } from './remote/caller.ts'
 
 /** Commands that create, migrate, back up, move, restore or purge tenants, with the settings of their own process. */
-export const CHANGES_STORAGE: readonly string[] = [
+const CHANGES_STORAGE: readonly string[] = [
   'tenant:create',
   'tenant:activate',
   'tenant:restore',
@@ -31,10 +32,6 @@ export const CHANGES_STORAGE: readonly string[] = [
 ]
 /** Runs migrations of the next release while the present one serves. */
 const MIGRATE = 'tenant:migrate'
-const ALLOW_DIFFERENT: Option = {
-  flags: '--allow-different-settings',
-  summary: 'run although a running process has other settings',
-}
 
 type Declared = Pick<Satellite, 'name' | 'commands'>
 
@@ -48,10 +45,12 @@ export const allCommands = (all = groups): OwnCommand[] => all.flatMap(({ comman
 
 /** The groups, and those of the host's own satellites in the file of the installation. Starts nothing. */
 export async function groupsWith(app: string | undefined, env: NodeJS.ProcessEnv) {
-  const path = appPath(process.cwd(), app, env)
-  const { content, fault } = path === undefined ? { content: {} } : await readApp(path)
+  const { content, path, fault: unreadable } = await findApp(process.cwd(), app, env)
   const { satellites: given } = (content ?? {}) as { satellites?: unknown }
-  const own = (Array.isArray(given) ? given : []).filter(({ name }) => !satellites.some((one) => one.name === name))
+  const all: readonly unknown[] = Array.isArray(given) ? given : []
+  const own = all.filter(isSatellite).filter(({ name }) => !satellites.some((one) => one.name === name))
+  const invalid = all.findIndex((one) => !isSatellite(one))
+  const fault = unreadable ?? (invalid === -1 ? undefined : `satellites.${invalid}: ${NO_SATELLITE}`)
   return { groups: [...groups, ...groupsOf(own)], fault: fault && `${path}: ${fault}` }
 }
 
@@ -75,7 +74,8 @@ function inTenancy(part: string, command: Command): OwnCommand {
       if (target && isProjected(command)) return runRemotely(command, target, input)
       const isAllowed = !changesStorage || input.options.allowDifferentSettings === true
       const needsSameSettings = isAllowed ? false : command.name !== MIGRATE || ('but new migrations' as const)
-      await withTenancy(input, { needsWorker: command.needsWorker, needsSameSettings }, async ({ commands }) => {
+      const needs = { needsWorker: command.needsWorker, needsSameSettings, keepsTables: !changesStorage }
+      await withTenancy(input, needs, async ({ commands }) => {
         const wired = commands.find(({ what }) => what.name === command.name)
         if (!wired) throw SatelliteDisabled(`Satellite "${part}" is disabled.`)
         await wired.what.run(wired.service, input)

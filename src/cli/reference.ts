@@ -3,7 +3,7 @@ import { Environment } from '../service/settings/environment.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
 import { COMMON_OPTIONS, type CommandGroup, type Described, LOCAL_ONLY } from './parser/parser.ts'
-import { SECRET_NOTE } from './parser/secret-options.ts'
+import { summaryOf } from './parser/secret-options.ts'
 
 /** Environment variables of the terminal, in addition to those of the configuration. */
 const TERMINAL_VARIABLES: Readonly<Record<string, string>> = {
@@ -60,7 +60,7 @@ function section({
     const shown = isRepeatable ? `${name}...` : name
     return required ? `<${shown}>` : `[${shown}]`
   })
-  const rows = [...args.map((one) => [code(one.name), one.summary]), ...options.map(optionRow)]
+  const rows = [...args.map((one) => [code(one.name), summaryOf(one)]), ...options.map(optionRow)]
   const parts = [
     `### ${name}`,
     `${summary}.${isLocal ? ` ${LOCAL_ONLY}` : ''}`,
@@ -71,10 +71,9 @@ function section({
 }
 
 function optionRow(option: NonNullable<Described['options']>[number]): string[] {
-  const { flags, required, isSecret, default: value } = option
-  const summary = isSecret ? `${option.summary}; ${SECRET_NOTE}` : option.summary
+  const { flags, required, default: value } = option
   const note = required ? '; required' : value === undefined ? '' : `; default ${code(String(value))}`
-  return [code(flags), `${summary}${note}`]
+  return [code(flags), `${summaryOf(option)}${note}`]
 }
 
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>

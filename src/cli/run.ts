@@ -106,8 +106,8 @@ async function runOne(
     }
     if (command.isLocal) await assertLocal(command.name, remote)
     const loadConfig = configLoader(app, context.env)
-    const input = { ...given, args, terminal, profile, remote, loadConfig }
-    await command.run({ ...input, options: await withSecrets(command, options, terminal) })
+    const values = await withSecrets(command, { args, options }, terminal)
+    await command.run({ ...given, ...values, terminal, profile, remote, loadConfig })
   } finally {
     terminal.close()
   }
@@ -118,10 +118,12 @@ async function assertLocal(name: string, remote: OwnInput['remote']): Promise<vo
   if (target) throw (await import('./remote/target.ts')).databaseOnly(name, target)
 }
 
-const configLoader = (file: string | undefined, env: NodeJS.ProcessEnv) => async () => {
-  const [config, { satellites }] = await Promise.all([import('../service/config.ts'), import('../service/main.ts')])
-  return config.loadConfig({ env, file, satellites })
-}
+const configLoader =
+  (file: string | undefined, env: NodeJS.ProcessEnv) =>
+  async (isService = false) => {
+    const [config, { satellites }] = await Promise.all([import('../service/config.ts'), import('../service/main.ts')])
+    return config.loadConfig({ env, file, satellites, isCommand: !isService })
+  }
 
 /** Loads the service only for commands that open a tenancy. */
 const openOwn: OwnInput['openTenancy'] = async (...given) => (await import('../service/main.ts')).openTenancy(...given)

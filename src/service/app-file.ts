@@ -22,14 +22,26 @@ export interface Source {
   /** Whether it is a definition; otherwise it configures the service, which enables all built-in satellites and backups. */
   readonly isDefinition: boolean
   /** Why the file cannot be read. */
-  readonly fault?: string
+  readonly fault?: string | undefined
 }
 
 /** A file may exist or not. Undefined: the installation has none. @param given value of `--app` */
-export function appPath(directory: string, given: string | undefined, env: Environment): string | undefined {
+export const appPath = (directory: string, given: string | undefined, env: Environment): string | undefined =>
+  locate(directory, given, env).path
+
+/** Imports the file of the installation, if there is one. Starts nothing. A running tenancy is stopped, and a fault. */
+export async function findApp(directory: string, given: string | undefined, env: Environment): Promise<Source> {
+  const { path, fault } = locate(directory, given, env)
+  if (path !== undefined && fault === undefined) return readApp(path)
+  return { content: {}, path, base: directory, isDefinition: false, fault }
+}
+
+type Located = Pick<Source, 'path' | 'fault'>
+
+function locate(directory: string, given: string | undefined, env: Environment): Located {
   const named = given ?? (env.TENANTRY_APP || env.TENANTRY_CONFIG || undefined)
-  if (named !== undefined) return resolve(directory, named)
-  return ofPackage(directory) ?? FILES.map((name) => resolve(directory, name)).find(existsSync)
+  if (named !== undefined) return { path: resolve(directory, named) }
+  return ofPackage(directory) ?? { path: FILES.map((name) => resolve(directory, name)).find(existsSync) }
 }
 
 /** Errors of variables that name different files. */
@@ -38,24 +50,35 @@ export function appFaults({ TENANTRY_APP: app, TENANTRY_CONFIG: config }: Enviro
   return ['TENANTRY_APP and TENANTRY_CONFIG name different files: remove one of them']
 }
 
-/** `"tenantry": { "app": "./src/tenancy.ts" }` of the nearest package.json. */
-function ofPackage(directory: string): string | undefined {
+/** `"tenantry": { "app": "./src/tenancy.ts" }` of the nearest package.json. Undefined: it names no file. */
+function ofPackage(directory: string): Located | undefined {
   const file = join(directory, 'package.json')
   if (!existsSync(file)) return dirname(directory) === directory ? undefined : ofPackage(dirname(directory))
   try {
-    const app = JSON.parse(readFileSync(file, 'utf8')).tenantry?.app
-    return typeof app === 'string' ? resolve(directory, app) : undefined
-  } catch {
-    return undefined // npm and Node.js report a malformed package.json
+    const app = parseJson(readFileSync(file, 'utf8'))?.tenantry?.app
+    if (app === undefined) return undefined
+    if (typeof app === 'string') return { path: resolve(directory, app) }
+    return { path: file, fault: 'tenantry.app: must be a path such as ./src/tenancy.ts' }
+  } catch (error) {
+    return { path: file, fault: (error as Error).message }
   }
 }
 
-/** Imports the file. Starts nothing. A running tenancy is stopped, and a fault. */
-export async function readApp(path: string): Promise<Source> {
+/** The message of JSON.parse quotes the text beside the fault, which may be a secret. */
+function parseJson(text: string): any {
+  try {
+    return JSON.parse(text.replace(/^\uFEFF/, '')) // npm accepts a byte order mark
+  } catch (error) {
+    const [place = ''] = (error as Error).message.match(/ \(line \d+ column \d+\)$/) ?? []
+    throw new Error(`not valid JSON${place}`)
+  }
+}
+
+async function readApp(path: string): Promise<Source> {
   const source = { content: {}, path, base: dirname(path), isDefinition: false }
   if (!existsSync(path)) return { ...source, fault: 'file not found' }
   try {
-    if (path.endsWith('.json')) return { ...source, content: JSON.parse(await readFile(path, 'utf8')) }
+    if (path.endsWith('.json')) return { ...source, content: parseJson(await readFile(path, 'utf8')) }
     const exported = await (await import(pathToFileURL(path).href)).default
     if (isRunning(exported)) {
       await exported.stop()

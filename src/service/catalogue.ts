@@ -9,7 +9,7 @@ import type { Migration } from '../kernel/database/migrations.ts'
 import type { EncryptedColumn } from '../kernel/database/re-encrypt.ts'
 import type { EventType } from '../kernel/events/events.ts'
 import type { JobType } from '../kernel/jobs/jobs.ts'
-import { eventsOf, tablesOf } from '../tenancy/composition.ts'
+import { eventsOf, tablesOf, tenantsFirst } from '../tenancy/composition.ts'
 import { partsOf } from '../tenancy/parts.ts'
 import type { AnyOperation, Satellite } from '../tenancy/satellite.ts'
 
@@ -26,7 +26,7 @@ export interface Catalogue {
 export function catalogueOf(satellites: readonly Satellite[]): Catalogue {
   const parts = partsOf(postgresStore(), satellites)
   return {
-    operations: [...parts.flatMap(({ operations = [] }) => operations), ...systemOperations],
+    operations: [...parts.toSorted(tenantsFirst).flatMap(({ operations = [] }) => operations), ...systemOperations],
     errors: parts.flatMap(({ errors = [] }) => errors),
     events: eventsOf(parts),
     jobs: parts.flatMap(({ jobs = [] }) => jobs).map(({ type }) => type),

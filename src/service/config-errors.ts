@@ -12,7 +12,17 @@ type Issue = z.core.$ZodIssue
 export type KnownSatellite = Pick<Satellite, 'name' | 'checks'>
 
 /** Keys of built-in satellites. A list of satellites has their options. */
-const OF_SATELLITES = ['audit', 'billing', 'featureFlags', 'impersonation', 'quotas', 'sso', 'webhooks']
+const OF_SATELLITES = [
+  'audit',
+  'billing',
+  'featureFlags',
+  'impersonation',
+  'metrics.retentionDays',
+  'quotas',
+  'settings',
+  'sso',
+  'webhooks',
+]
 
 export const validationErrorsOf = (error: z.ZodError, where: string): string[] =>
   error.issues
@@ -94,7 +104,7 @@ function formErrors(
   const given = Object.keys(content ?? {})
   const ofService = Object.keys((content as { service?: object } | null)?.service ?? {})
   const twice = ofService.filter((key) => key in service && given.includes(key))
-  const unused = isList(satellites) ? OF_SATELLITES.filter((key) => given.includes(key)) : []
+  const unused = isList(satellites) ? OF_SATELLITES.filter((key) => isGiven(content, key)) : []
   return [
     ...twice.map((key) => `service.${key}: also given as ${key}; remove one of them`),
     ...unused.map(
@@ -106,6 +116,10 @@ function formErrors(
   ]
 }
 
+/** @param key with dots: `metrics.retentionDays` */
+const isGiven = (content: unknown, key: string): boolean =>
+  key.split('.').reduce<any>((value, name) => value?.[name], content) !== undefined
+
 export const isList = <T>(value: T): value is Extract<T, readonly unknown[]> => Array.isArray(value)
 
 const isFolder = (path: string): boolean => statSync(path, { throwIfNoEntry: false })?.isDirectory() ?? false
@@ -115,7 +129,7 @@ interface Values {
   readonly appKey: string | undefined
 }
 
-/** @param content of the file, undefined if it is unreadable */
+/** @param content of the file; undefined if it is unreadable or no token is required */
 export function missingInProduction(
   { databaseUrl, appKey }: Values,
   env: Readonly<Record<string, unknown>>,

@@ -88,6 +88,26 @@ test('reports an unreadable file as one error, together with the others', async 
   ])
 })
 
+test('an error of JSON has no content of the file', async () => {
+  for (const text of [`{ "appKey": "${TOKEN}" x}`, `{ "appKey": ${TOKEN} }`, `{ "a": 1,\n "appKey": "${TOKEN}`]) {
+    const faults = await faultsOf(load(text))
+    expect(faults).toEqual([expect.stringMatching(/^<file>: not valid JSON( \(line \d+ column \d+\))?$/)])
+  }
+})
+
+test('rejects a malformed package.json, and one whose tenantry.app is not a path', async () => {
+  const manifest = join(directory, 'package.json')
+  for (const [text, fault] of [
+    ['{ "tenantry": { "app": ["./tenancy.ts"] } }', 'tenantry.app: must be a path such as ./src/tenancy.ts'],
+    ['{ "tenantry": { "app": "./tenancy.ts" }', 'not valid JSON'],
+  ] as const) {
+    writeFileSync(manifest, text)
+    expect(await faultsOf(load({}))).toEqual([expect.stringContaining(`${manifest}: ${fault}`)])
+  }
+  writeFileSync(manifest, 'null')
+  await expect(load({})).resolves.toBeDefined()
+})
+
 test('rejects a token of the environment that a name in the file has, too', async () => {
   const faults = faultsOf(load({ adminTokens: [{ name: 'ops', token: TOKEN }] }, { TENANTRY_ADMIN_TOKEN: TOKEN }))
   expect(await faults).toEqual([`<file>: adminTokens: the token of "ops" is also the token of another name`])

@@ -9,7 +9,7 @@ import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
-import { appFaults, appPath, readApp, type Source } from './app-file.ts'
+import { appFaults, findApp, type Source } from './app-file.ts'
 import {
   errorsBetween,
   isList,
@@ -36,8 +36,8 @@ export const defineConfig = (config: ConfigFile): ConfigFile => config
 /** Defaults of a file that is not a definition. */
 const SERVICE_DEFAULTS: ConfigFile = { satellites: {}, backups: {}, plans: EXAMPLE_PLANS }
 
-/** Variables with which a library host may configure itself, in its own form. */
-const OF_THE_HOST = ['PORT', 'HOST', 'LOG_LEVEL']
+/** Variables with which a host may configure itself, in its own form. Only the service rejects an invalid value. */
+const OF_THE_HOST = ['PORT', 'HOST', 'LOG_LEVEL'] as const
 
 type FromEnvironment = 'prefix' | 'adminTokens' | 'health' | 'appKey' | 'oldAppKeys' | 'role' | 'service'
 
@@ -78,6 +78,8 @@ export interface ConfigSource {
   readonly file?: string | undefined
   /** Built-in satellites. Absent: `satellites` may have any name. */
   readonly satellites?: readonly KnownSatellite[]
+  /** Whether a command runs instead of the service: it needs no admin token. */
+  readonly isCommand?: boolean
 }
 
 /** @throws ConfigurationError with every error of file and environment */
@@ -86,13 +88,12 @@ export async function loadConfig({
   directory = process.cwd(),
   file,
   satellites,
+  isCommand = false,
 }: ConfigSource = {}): Promise<ServiceConfig> {
-  const path = appPath(directory, file, env)
-  const source = path === undefined ? { content: {}, base: directory, isDefinition: false } : await readApp(path)
-  return resolveConfig(source, { env, directory, satellites })
+  return resolveConfig(await findApp(directory, file, env), { env, directory, satellites, isCommand })
 }
 
-interface Options extends Pick<ConfigSource, 'satellites'> {
+interface Options extends Pick<ConfigSource, 'satellites' | 'isCommand'> {
   readonly env: Readonly<Record<string, string | undefined>>
   /** Directory of the data directory. */
   readonly directory: string
@@ -103,10 +104,15 @@ interface Options extends Pick<ConfigSource, 'satellites'> {
 /** @throws ConfigurationError with every error */
 export async function resolveConfig(
   { content: given, path, base, isDefinition, fault }: Source,
-  { env: variables, directory, satellites, isLibrary = false }: Options,
+  { env: variables, directory, satellites, isCommand = false, isLibrary = false }: Options,
 ): Promise<ServiceConfig> {
-  const isUsed = (name: string) => !isLibrary || !OF_THE_HOST.includes(name)
-  const env = Object.fromEntries(Object.entries(variables).filter(([name, value]) => value !== '' && isUsed(name)))
+  const isService = !isCommand && !isLibrary
+  const unused: readonly string[] = OF_THE_HOST.filter(
+    (name) => !isService && !Environment.shape[name].safeParse(variables[name]).success,
+  )
+  const env = Object.fromEntries(
+    Object.entries(variables).filter(([name, value]) => value !== '' && !unused.includes(name)),
+  )
   const isProduction = env.NODE_ENV === 'production'
   const environment = Environment.safeParse(env)
   const content = isObject(given) && !isDefinition ? { ...SERVICE_DEFAULTS, ...given } : given
@@ -126,7 +132,9 @@ export async function resolveConfig(
     ...both.conflicts.map((words) => `${where}${words}`),
     ...billingErrorsOf(valid, env),
     ...(isLibrary ? missingInLibrary(both) : []),
-    ...(isProduction && !isLibrary ? missingInProduction(both, env, fault === undefined ? content : undefined) : []),
+    ...(isProduction && !isLibrary
+      ? missingInProduction(both, env, isService && fault === undefined ? content : undefined)
+      : []),
     ...(isProduction ? rejectedInProduction(valid.egress).map((words) => `${where}${words}`) : []),
   ]
   if (errors.length > 0 || !environment.success || !parsed.success) throw new ConfigurationError(errors)

@@ -201,7 +201,14 @@ describe('satellites', () => {
     expect(await faultsOf(resolved({ satellites: [parcels], webhooks: { maxAttempts: 3 } }))).toEqual([
       'webhooks: has no effect, because satellites is a list; pass it to the satellite or builtInSatellites',
     ])
-    expect(await faultsOf(resolved({ satellites: {}, webhooks: { maxAttempts: 3 } }))).toEqual([])
+    const define = { 'upload.mb': { type: 'integer' } }
+    const further = { settings: { define }, metrics: { retentionDays: 30, maxTenantSeries: 5 } }
+    expect(await faultsOf(resolved({ satellites: [parcels], ...further }))).toEqual([
+      'metrics.retentionDays: has no effect, because satellites is a list; pass it to the satellite or builtInSatellites',
+      'settings: has no effect, because satellites is a list; pass it to the satellite or builtInSatellites',
+    ])
+    expect(await faultsOf(resolved({ satellites: [parcels], metrics: { maxTenantSeries: 5 } }))).toEqual([])
+    expect(await faultsOf(resolved({ satellites: {}, webhooks: { maxAttempts: 3 }, ...further }))).toEqual([])
   })
 })
 
@@ -228,4 +235,11 @@ test('a definition starts with the built-in satellites, a satellite of the host,
 
   const other = await createTenancy({ isolation: [schemaPg()], migrations: '.', role: 'api', logger }, module)
   await other.stop()
+  await tenancy.stop()
+  for (const [level, used] of Object.entries({ verbose: 'info', INFO: 'info', error: 'error', '': 'warn' })) {
+    vi.stubEnv('LOG_LEVEL', level)
+    const own = await createTenancy({ isolation: [schemaPg()], migrations: '.', role: 'api' }, module)
+    await own.stop()
+    expect(own.kernel.log.level, level).toBe(used)
+  }
 })

@@ -49,15 +49,14 @@ export interface Opened {
 export interface OpenOptions {
   /** Default: JSON lines on standard error, from the configured level on. */
   readonly logger?: Logger | undefined
-  /** Aborts the wait for a data directory that another command uses. */
+  /** Aborts the wait for a data directory that another command uses, and for the migrations of another process. */
   readonly signal?: AbortSignal | undefined
 }
 
-interface Purpose {
+interface Purpose extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 'keepsTables'> {
   readonly role: Role
   readonly exclusive?: boolean
   readonly allowsReadOnly?: boolean
-  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
 export interface Service {
@@ -134,14 +133,15 @@ const beside = (http: Mountable, first: Mountable): Mountable => ({
  */
 export async function openTenancy(
   config: ServiceConfig,
-  { role, exclusive = false, allowsReadOnly = false, logger, signal, needsSameSettings }: OpenOptions & Purpose,
+  { role, exclusive = false, allowsReadOnly = false, logger, signal, ...purpose }: OpenOptions & Purpose,
 ): Promise<Opened> {
   const log = logger ?? createLogger({ level: config.logLevel })
   const on = satellitesOn(config)
   const switchedOff = satellites.filter(({ name }) => !on.some((satellite) => satellite.name === name))
   const appKey = await appKeyOf(config, log)
   const generatedToken = () => keptSecret(openDataDirectory(config.dataDirectory), 'admin-token')
-  const adminTokens = config.adminTokens.length > 0 ? config.adminTokens : [{ name: 'admin', token: generatedToken() }]
+  const needsToken = exclusive && config.adminTokens.length === 0 // a command serves no admin API
+  const adminTokens = needsToken ? [{ name: 'admin', token: generatedToken() }] : config.adminTokens
   const [database, { createTenancy }, { tenancyConfigOf }] = await Promise.all([
     openBackofficeServer(config, { exclusive, signal, log }),
     import('../tenancy/tenancy.ts'),
@@ -155,7 +155,8 @@ export async function openTenancy(
       role,
       allowsReadOnly,
       logger: log,
-      needsSameSettings,
+      signal,
+      ...purpose,
     })
     const tenancy = await createTenancy(composed).catch((error) => {
       if (error instanceof WrongApplicationKey) throw wrongAppKey(config)

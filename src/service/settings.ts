@@ -22,6 +22,9 @@ import { Store } from './settings/store.ts'
 /** Checks of service/main.ts, in addition to those of satellites. */
 export const CHECKS = ['backoffice', 'store', 'circuits', 'logins']
 
+export const NO_SATELLITE = 'must be a satellite'
+export const isSatellite = (value: any): value is Satellite => typeof value?.service === 'function'
+
 const ServiceKeys = {
   prefix: PathPrefix.optional().describe(`Path prefix of the admin API. Default: \`${DEFAULT_PREFIX}\``),
   adminTokens: z
@@ -230,12 +233,7 @@ export const Configuration = z.strictObject({
     .prefault({})
     .describe('Metrics of the service and of each tenant'),
   satellites: z
-    .union([
-      z.record(z.string(), z.boolean()),
-      z
-        .array(z.custom<Satellite>((value: any) => typeof value?.service === 'function', 'must be a satellite'))
-        .readonly(),
-    ])
+    .union([z.record(z.string(), z.boolean()), z.array(z.custom<Satellite>(isSatellite, NO_SATELLITE)).readonly()])
     .default([])
     .describe('`{ <name>: false }`: all built-in satellites but these. A list: exactly these. Default in a file: `{}`'),
   role: z.enum(['all', 'api', 'worker']).optional().describe('Role of the process, as `TENANTRY_ROLE`'),

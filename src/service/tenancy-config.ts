@@ -8,14 +8,13 @@ import type { ServiceConfig } from './config.ts'
 import { defaultOf, isolationDrivers } from './isolation-drivers.ts'
 import { storeOf } from './stores.ts'
 
-interface Given {
+interface Given extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 'keepsTables' | 'signal'> {
   readonly url: string
   readonly appKey: string
   readonly satellites: readonly Satellite[]
   readonly role: Role
   readonly allowsReadOnly?: boolean
   readonly logger: Logger | undefined
-  readonly needsSameSettings?: TenancyConfig['needsSameSettings']
 }
 
 export async function tenancyConfigOf(config: ServiceConfig, { url, ...given }: Given): Promise<TenancyConfig> {

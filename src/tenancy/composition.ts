@@ -112,6 +112,10 @@ export const checksOf = (parts: readonly WiredPart[]): ReadonlyMap<string, Check
 export const trafficOf = (parts: readonly WiredPart[]): Traffic | undefined =>
   trafficTo(parts.flatMap(({ part, service }) => part.traffic?.(service) ?? []))
 
+/** The order of operations in descriptions of the API, which begin with those on tenants. */
+export const tenantsFirst = (a: Pick<Part, 'name'>, b: Pick<Part, 'name'>): number =>
+  Number(b.name === 'tenants') - Number(a.name === 'tenants')
+
 /** All operations, commands or receivers, each with its service. */
 export const wired = <Kind extends 'operations' | 'commands' | 'receivers'>(
   parts: readonly WiredPart[],

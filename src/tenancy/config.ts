@@ -59,6 +59,12 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   readonly allowsReadOnly?: boolean
   /** Whether any difference to the settings of a running process prevents the start; default: only conflicts. */
   readonly needsSameSettings?: SameSettings | undefined
+  /** Whether the process runs one command: a service with other settings starts beside it. Default: false. */
+  readonly isCommand?: boolean | undefined
+  /** Whether pending migrations of the backoffice are not run if a running process has other settings. Default: false. */
+  readonly keepsTables?: boolean | undefined
+  /** Ends the wait of the start for the migrations of another process; the start then fails with its reason. */
+  readonly signal?: AbortSignal | undefined
   readonly health?: { readonly critical?: readonly string[] }
   readonly metrics?: { readonly maxTenantSeries?: number }
   readonly logger?: Logger

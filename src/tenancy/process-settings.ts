@@ -19,6 +19,13 @@ export async function processSettings(
     ...named('placements', Object.entries(await placementIdentities(others)), (entry) => entry),
     ...named('migrations', migrations, ({ name, checksum }) => [name, checksum]),
     ...named('satellites', satellites, ({ name, tables = [] }) => [name, tables.at(-1)?.name ?? 'no tables']),
+    ...named(
+      'satellites',
+      satellites.flatMap(({ name, sharedOptions = {} }) =>
+        Object.entries(sharedOptions).map(([option, value]) => [`${name}.${option}`, value] as const),
+      ),
+      (entry) => entry,
+    ),
     'plans.defaultPlan': defaultPlan,
     'plans.getPlan': getPlan ? 'function' : 'metadata.plan',
     ...named('plans.definitions', Object.entries(definitions), ([name, plan]) => [name, settingText(plan)]),

@@ -9,6 +9,8 @@ export type { Received, Receiver } from '../kernel/part-definition.ts'
 /** The name is camelCase: `tenancy.auditLogs` is its service. */
 export interface Satellite<Name extends string = string, Service = any> extends Part<Name, Service, Tenants> {
   readonly summary: string
+  /** Options that the processes of a backoffice must share, by name, as text without secrets. */
+  readonly sharedOptions?: Readonly<Record<string, string>>
 }
 
 /**

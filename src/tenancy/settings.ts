@@ -4,7 +4,7 @@
 import { placementsOf } from '../drivers/isolation/roles/tenant-login.ts'
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { systemClock } from '../kernel/base/clock.ts'
-import { createLogger } from '../kernel/base/logger.ts'
+import { createLogger, isLogLevel } from '../kernel/base/logger.ts'
 import { createSecrets } from '../kernel/crypto/crypto.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
 import { Storage } from '../tenants/isolation/drivers.ts'
@@ -24,7 +24,7 @@ export async function settingsOf(config: TenancyConfig) {
   if (rejected) throw new Error(rejected)
   const placements = placementsOf(config)
   return {
-    log: config.logger ?? createLogger({ level: process.env.LOG_LEVEL ?? 'warn' }),
+    log: config.logger ?? createLogger({ level: levelOf(process.env.LOG_LEVEL) }),
     clock: config.clock ?? systemClock,
     store: config.store ?? postgresStore(),
     secrets: createSecrets(config.appKey, config.oldAppKeys),
@@ -43,4 +43,10 @@ export async function settingsOf(config: TenancyConfig) {
       isEncrypting: backups?.seal ?? false,
     },
   }
+}
+
+/** LOG_LEVEL is the variable of the host, so that it may have levels of another library. */
+function levelOf(text: string | undefined): string {
+  if (!text) return 'warn'
+  return isLogLevel(text) ? text : 'info'
 }

@@ -13,7 +13,7 @@ import { once } from '../kernel/base/once.ts'
 import { stopAll } from '../kernel/base/stop-all.ts'
 import { assertApplicationKey, keepApplicationKey } from '../kernel/database/application-key.ts'
 import { Database, type Session } from '../kernel/database/database.ts'
-import { migrateLocked } from '../kernel/database/migrations.ts'
+import { migrateLocked, pendingMigrations } from '../kernel/database/migrations.ts'
 import { assertSeparateSessions } from '../kernel/database/session-check.ts'
 import { explained } from '../kernel/database/start-failures.ts'
 import { isWritable } from '../kernel/database/write-probe.ts'
@@ -22,7 +22,7 @@ import type { Examinations } from '../kernel/doctor/examinations.ts'
 import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { Metrics, type Series } from '../kernel/metrics/metrics.ts'
-import { Processes } from '../kernel/processes/processes.ts'
+import { COMMAND, Processes } from '../kernel/processes/processes.ts'
 import { type Check, createHealth, type Health } from '../kernel/resilience/health.ts'
 import { healthSeries } from '../kernel/resilience/health-metrics.ts'
 import { openTracing } from '../kernel/resilience/tracing.ts'
@@ -40,6 +40,7 @@ import {
   servicesOf,
   startParts,
   tablesOf,
+  tenantsFirst,
   trafficOf,
   type Wired,
   type WiredPart,
@@ -104,16 +105,19 @@ export async function createTenancy<const Satellites extends readonly Satellite[
   try {
     await assertSeparateSessions(config.database.url)
     await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
-    const processes = new Processes(database, log, {
-      role,
+    const description = {
+      role: config.isCommand ? COMMAND : role,
       version: VERSION,
       settings: await processSettings(given, satellites),
       needsSameSettings: config.needsSameSettings,
-    })
+    }
+    const processes = new Processes(database, log, description, { signal: config.signal })
     stops.push(() => processes.stop())
-    const prepare = async (client: Session) => {
+    const prepare = async (client: Session, isDifferent: boolean) => {
       await assertDriversOfTenants(client, drivers)
-      await migrateLocked(client, tablesOf(parts))
+      if (!isDifferent || !config.keepsTables) return migrateLocked(client, tablesOf(parts))
+      const pending = await pendingMigrations(client, tablesOf(parts))
+      if (pending.length > 0) log.warn({ pending }, 'a running process has other settings; migrations were not run')
     }
     const canWrite = !config.allowsReadOnly || (await isWritable(database))
     await (canWrite ? processes.start(prepare) : processes.check(prepare))
@@ -174,7 +178,10 @@ function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observ
     kernel,
     tenants,
     ...observation,
-    operations: wired(parts, 'operations'),
+    operations: wired(
+      parts.toSorted((a, b) => tenantsFirst(a.part, b.part)),
+      'operations',
+    ),
     commands: wired(parts, 'commands'),
     receivers,
     tenant: (id) => tenants.handle(id),

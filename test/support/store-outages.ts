@@ -25,8 +25,10 @@ export async function repair(way: Way): Promise<void> {
 
 /** The postgres store is in the tenancy's database, through the host of this URL. */
 export const storeBehind = {
-  redis: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver =>
-    redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs }),
+  redis: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver => ({
+    ...redisStore({ url, keyPrefix: `${uuidv7()}:`, timeoutMs }),
+    identity: undefined, // processes of a test have different ones
+  }),
   postgres: (url: string, timeoutMs = TIMEOUT_MS): StoreDriver => {
     const driver = postgresStore({ timeoutMs })
     const byProxy = (database: Database) => {

@@ -15,7 +15,7 @@ interface Tables extends TenantTables {
 
 export async function setUpBackoffice(input: OwnInput): Promise<void> {
   const started = performance.now()
-  await withTenancy(input, {}, async ({ kernel }) => {
+  await withTenancy(input, { keepsTables: false }, async ({ kernel }) => {
     const db = kernel.database.query<Tables>()
     // A duration instead of a start time: the clocks of this machine and the server may differ.
     const elapsedMs = performance.now() - started

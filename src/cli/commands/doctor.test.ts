@@ -1,4 +1,8 @@
 /** Tests `tenantry doctor` by its output and exit code. */
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { TEST_APP_KEY, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { type InProcess, inProcess } from '../in-process.fixture.ts'
@@ -16,14 +20,25 @@ afterAll(async () => {
   }
 })
 
-/** Opens a tenancy and a program on one database. No scheduled job runs, so that prepared findings stay. */
+let directory: string
+beforeAll(async () => {
+  directory = await mkdtemp(join(tmpdir(), 'tenantry-doctor-'))
+  const entry = JSON.stringify(pathToFileURL(join(import.meta.dirname, '../../index.ts')).href)
+  await writeFile(
+    join(directory, 'tenancy.ts'),
+    `import { defineTenancy } from ${entry}\nexport default defineTenancy({ isolation: ['schema-pg'] }, import.meta)\n`,
+  )
+})
+afterAll(() => rm(directory, { recursive: true, force: true }))
+
+/** Opens a tenancy, and a program with the same settings on its database. No scheduled job runs, so that prepared findings stay. */
 async function openProgram(): Promise<Program> {
   const made = await testTenancy(inject('postgresUrl'), { role: 'api' })
   const tenantry = inProcess({
     DATABASE_URL: made.url,
     TENANTRY_APP_KEY: TEST_APP_KEY,
     TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    LOG_LEVEL: 'error', // the program has other settings than the tenancy
+    TENANTRY_APP: join(directory, 'tenancy.ts'),
   })
   opened.push({ made, tenantry })
   return { made, tenantry }
@@ -54,6 +69,10 @@ test('doctor --list lists the checks, and --check runs only those that it names'
   const names = JSON.parse(stdout).map(({ name }: { name: string }) => name)
   expect([code, names]).toEqual([0, expect.arrayContaining(['plans', 'logins'])])
   expect(await tenantry.run('doctor', '--check', 'logins', '--check', 'plans')).toMatchObject({ code: 0 })
+  for (const option of [['--watch', '1'], ['--fix'], ['--check', 'logins'], ['--prove'], ['--show-sql']]) {
+    const both = await tenantry.run('doctor', '--list', ...option)
+    expect(both).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining(`list: excludes ${option[0]}`) })
+  }
   const unknown = await tenantry.run('doctor', '--check', 'weather')
   expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining('Check "weather" not found') })
 })
@@ -75,6 +94,8 @@ test('doctor --watch prints a report when it differs from the last one, until it
   })
   expect(await tenantry.run('doctor', '--prove')).toMatchObject({ code: 6 })
   expect(await tenantry.run('doctor', '--watch', '1', '--fix')).toMatchObject({ code: 2 })
+  const tooLong = await tenantry.run('doctor', '--watch', '3000000') // longer than a timer of Node.js
+  expect(tooLong).toMatchObject({ code: 2, stderr: expect.stringContaining('watch: must be at most 86400 seconds') })
 })
 
 test('doctor prints findings as a table, and ends with exit code 6', async () => {

@@ -5,7 +5,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Doctor, getDoctor } from '../../http/system-operations.ts'
-import { invalid } from '../../kernel/base/errors.ts'
+import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
@@ -22,14 +22,23 @@ const LOCAL_OPTIONS = [
   ['showSql', '--show-sql'],
 ] as const
 
+const NOT_WITH_LIST = [...LOCAL_OPTIONS.filter(([name]) => name !== 'list'), ['watch', '--watch']] as const
+
+const MAX_WATCH_SECONDS = 86_400
+
 /** Rejects with E_FINDINGS, after the report, if a finding is an error or a warning. */
 export async function doctor(input: OwnInput): Promise<void> {
   const { options, terminal } = input
   if (options.dryRun && !options.fix) throw invalid([{ path: 'dry-run', message: 'requires --fix' }])
   if (options.watch !== undefined && options.fix) throw invalid([{ path: 'watch', message: 'excludes --fix' }])
+  if (options.watch > MAX_WATCH_SECONDS)
+    throw invalid([{ path: 'watch', message: `must be at most ${MAX_WATCH_SECONDS} seconds` }])
+  const [, unused] = options.list ? (NOT_WITH_LIST.find(([name]) => options[name]) ?? []) : []
+  if (unused) throw invalid([{ path: 'list', message: `excludes ${unused}` }])
   const target = await input.remote()
   if (target) return reported(input, () => examineRemotely(target, input))
-  await withTenancy(input, {}, async (tenancy) => {
+  const needsSameSettings = options.fix === true && !options.dryRun && !options.allowDifferentSettings
+  await withTenancy(input, { needsSameSettings }, async (tenancy) => {
     const { diagnoses } = tenancy.doctor
     if (options.list) return terminal.table(diagnoses, diagnoses)
     const unknown = options.check?.find((name: string) => !diagnoses.some((one) => one.name === name))
@@ -38,21 +47,32 @@ export async function doctor(input: OwnInput): Promise<void> {
   })
 }
 
-/** Prints the report, and with `--watch` each later report that differs, until the command is interrupted. */
+/**
+ * Prints the report, and with `--watch` each later report or outage that differs from the last one, until the command is interrupted. An
+ * outage is no reason to end a watch, except before its first report.
+ */
 async function reported(input: OwnInput, read: () => Promise<FixReport>): Promise<void> {
-  const { options, signal } = input
+  const { options, terminal, signal } = input
   for (let last = ''; ; ) {
-    const report = await read()
-    const text = JSON.stringify(report)
-    if (text !== last) print(report, input)
+    const report = await (last === '' ? read() : read().catch(outageOf))
+    const isOutage = report instanceof TenancyError
+    const text = isOutage ? report.message : JSON.stringify(report)
+    if (text !== last && isOutage) terminal.say(text)
+    if (text !== last && !isOutage) print(report, input)
     last = text
-    if (options.watch === undefined) {
+    if (options.watch === undefined && !isOutage) {
       if (report.status !== 'ok') throw FindingsStand(counted(report))
       return
     }
     await sleep(options.watch * 1_000, undefined, { signal }).catch(() => undefined)
     signal.throwIfAborted()
   }
+}
+
+/** @throws errors that another attempt would have again */
+function outageOf(error: unknown): TenancyError {
+  if (error instanceof TenancyError && error.status >= 500) return error
+  throw error
 }
 
 function print(report: FixReport, { options, terminal }: OwnInput): void {

@@ -169,6 +169,24 @@ describe('api', () => {
   })
 })
 
+test('doctor --watch on a remote service prints an outage after its first report, and continues', async () => {
+  const first = tenantry.start(['serve'])
+  const [, address = ''] = await first.says(/Admin API +(http:\/\/127\.0\.0\.1:\d+)/)
+  const remote = inProcess({ TENANTRY_URL: address, TENANTRY_TOKEN: TOKEN })
+  onTestFinished(() => remote.close())
+  const watch = remote.start(['doctor', '--watch', '1', '--json'])
+  await watch.says(/"status":/)
+  await first.interrupt()
+  const [before] = await watch.says(/[\s\S]*The service at \S+ cannot be reached/)
+  const reports = before.match(/"status":/g) ?? []
+  const second = tenantry.start(['serve'], { env: { PORT: new URL(address).port } })
+  await second.says(/Stop with Ctrl-C\./)
+  await watch.says(new RegExp(`(?:"status":[\\s\\S]*){${reports.length + 1}}`))
+  expect(await watch.interrupt()).toMatchObject({ code: 130 })
+  await second.interrupt()
+  expect(await remote.run('doctor', '--watch', '1')).toMatchObject({ code: 7, stdout: '' })
+})
+
 describe('another service', () => {
   test('on the same port fails with a message', async () => {
     const { code, stdout, stderr } = await tenantry.start(['serve'], { env: { PORT: new URL(url).port } }).ended

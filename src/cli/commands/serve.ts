@@ -19,7 +19,7 @@ export async function serve(
   { terminal, signal, loadConfig, context }: OwnInput,
   { hasReadableLogs = false }: { hasReadableLogs?: boolean } = {},
 ): Promise<void> {
-  const config = await loadConfig()
+  const config = await loadConfig(true)
   const { startService } = await import('../../service/main.ts')
   const service = await startService(config, {
     signal,

@@ -26,7 +26,7 @@ export async function serviceAddress({ options, loadConfig, remote }: OwnInput):
     const { origin, pathname } = new URL(target.url)
     return { url: origin, prefix: pathname, probes: '', token: target.token, remedy: reachRemedy(target) }
   }
-  const config = await loadConfig()
+  const config = await loadConfig(true)
   const [url, token] = [serviceUrl(config, options.url), adminToken(config)]
   const remedy = options.url === undefined ? START : reachRemedy({ source: '--url' })
   return { url, prefix: config.prefix, probes: config.probes.prefix, token, remedy }

@@ -9,8 +9,12 @@ import type { ProgramTerminal } from '../terminal/terminal.ts'
 export interface OwnInput extends CommandInput {
   readonly terminal: ProgramTerminal
   readonly context: ProcessContext
-  /** Loads the service's configuration. Rejects with a ConfigurationError that lists all errors. */
-  readonly loadConfig: () => Promise<ServiceConfig>
+  /**
+   * Loads the service's configuration. Rejects with a ConfigurationError that lists all errors.
+   *
+   * @param isService whether the address and the admin token of the service are needed; default false
+   */
+  readonly loadConfig: (isService?: boolean) => Promise<ServiceConfig>
   readonly openTenancy: typeof openTenancy
   /** Value of `--profile`. */
   readonly profile: string | undefined

@@ -7,7 +7,7 @@ import type { Command, Option } from '../../kernel/api/commands.ts'
 import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { Output } from '../process/context.ts'
-import { SECRET_NOTE, unlessStdin } from './secret-options.ts'
+import { summaryOf, unlessStdin } from './secret-options.ts'
 
 /** Declaration of a command without its function. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
@@ -114,9 +114,10 @@ function add<One extends Described>(
   run: (invocation: Invocation<One>) => Promise<void>,
 ): void {
   const parser = program.command(command.name).description(command.summary).helpGroup(heading)
-  const names = (command.arguments ?? []).map(({ name, summary, required, isRepeatable, separator = ' ' }) => {
+  const names = (command.arguments ?? []).map((argument) => {
+    const { name, required, isRepeatable, separator = ' ' } = argument
     const shown = isRepeatable ? `${name}...` : name
-    parser.argument(required ? `<${shown}>` : `[${shown}]`, summary)
+    parser.argument(required ? `<${shown}>` : `[${shown}]`, summaryOf(argument))
     return { name, isRepeatable, separator }
   })
   for (const option of command.options ?? []) parser.addOption(parserOption(option))
@@ -137,18 +138,19 @@ function add<One extends Described>(
   })
 }
 
-function parserOption({ flags, summary, required, parse, default: value, isSecret }: Option): ParserOption {
-  const option = new ParserOption(flags, isSecret ? `${summary}; ${SECRET_NOTE}` : summary)
+function parserOption(given: Option): ParserOption {
+  const { flags, required, parse, default: value, isSecret } = given
+  const option = new ParserOption(flags, summaryOf(given))
   if (required) option.makeOptionMandatory()
   if (value !== undefined) option.default(value)
   const read = parse ? reading(isSecret ? unlessStdin(parse) : parse) : undefined
   if (!option.variadic) return read ? option.argParser(read) : option
   // Each flag takes one value. A variadic option of Commander would also take the command's arguments.
   option.variadic = false
-  let given: unknown[] = []
+  let values: unknown[] = []
   return option.argParser((text) => {
-    given = [...given, read ? read(text) : text]
-    return given
+    values = [...values, read ? read(text) : text]
+    return values
   })
 }
 

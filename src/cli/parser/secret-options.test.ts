@@ -12,6 +12,7 @@ const tenantry = useProgram(
   { LOG_LEVEL: 'warn' },
   {
     egress: { allowPrivateNetworks: true, allowHttp: true },
+    settings: { define: { 'mail.password': { type: 'string', writeOnly: true } } },
   },
 )
 beforeAll(async () => {
@@ -53,10 +54,31 @@ describe('a secret option with the value -', () => {
   test('is rejected for a second option, because standard input is one secret', async () => {
     const options = ['--a <secret>', '--b <secret>'].map((flags) => ({ flags, summary: '', isSecret: true }))
     const secret = () => Promise.reject(new Error('read'))
-    await expect(withSecrets({ options }, { a: '-', b: '-' }, { secret })).rejects.toMatchObject({
-      code: 'E_INVALID_REQUEST',
-    })
+    await expect(withSecrets({ options }, { args: {}, options: { a: '-', b: '-' } }, { secret })).rejects.toMatchObject(
+      {
+        code: 'E_INVALID_REQUEST',
+      },
+    )
   })
+})
+
+test('the value of a setting is read from standard input if it is -, and its help says so', async () => {
+  const set = (stdin: string) =>
+    tenantry.start(['tenant:settings:set', 'acme', 'mail.password', '-', '--json'], { stdin }).ended
+  const { code, stdout, stderr } = await set('correct horse\n')
+  expect({ code, reply: JSON.parse(stdout) }).toMatchObject({ code: 0, reply: { name: 'mail.password', isSet: true } })
+  expect(stdout + stderr).not.toContain('correct horse')
+  const revealed = await tenantry.run('tenant:settings:reveal', 'acme', 'mail.password', '--json')
+  expect(JSON.parse(revealed.stdout)).toMatchObject({ value: 'correct horse' })
+  const empty = await set('')
+  expect(empty).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringContaining('value: Standard input is empty.'),
+  })
+  expect((await tenantry.run('help', 'tenant:settings:set')).stdout.replaceAll(/\s+/g, ' ')).toContain(
+    'JSON; other text is a string; - reads it from standard input, or asks for it without echo',
+  )
 })
 
 test('every option for a secret reads standard input, and its help says so', async () => {

@@ -1,32 +1,42 @@
 /**
- * Reads secret options whose value is `-` from standard input, or at a terminal without echo. A secret in the arguments of a process is
+ * Reads secret options and arguments whose value is `-` from standard input, or at a terminal without echo. A secret in the arguments of a process is
  * visible to other users of the machine, and remains in the history of the shell.
  */
-import type { Command, Option } from '../../kernel/api/commands.ts'
+import type { Command, CommandInput, Option } from '../../kernel/api/commands.ts'
 import { keyOf } from '../../kernel/api/option-values.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import type { ProgramTerminal } from '../terminal/terminal.ts'
 
 const STDIN = '-'
 
+const SECRET_NOTE = '- reads it from standard input, or asks for it without echo'
+
 /** For help and the reference. */
-export const SECRET_NOTE = '- reads it from standard input, or asks for it without echo'
+export const summaryOf = ({ summary, isSecret }: Pick<Option, 'summary' | 'isSecret'>): string =>
+  isSecret ? `${summary}; ${SECRET_NOTE}` : summary
 
-type Values = Readonly<Record<string, any>>
+type Values = Pick<CommandInput, 'args' | 'options'>
 
-/** Returns the options with the secrets. Rejects an empty one, which could be an empty file. */
+/** Returns the values with the secret. Rejects an empty one, which could be an empty file. */
 export async function withSecrets(
-  { options: declared = [] }: Pick<Command, 'options'>,
+  { arguments: args = [], options = [] }: Pick<Command, 'arguments' | 'options'>,
   given: Values,
   terminal: Pick<ProgramTerminal, 'secret'>,
 ): Promise<Values> {
-  const [secret, ...others] = declared.filter(({ flags, isSecret }) => isSecret && given[keyOf(flags)] === STDIN)
+  const declared = [
+    ...args.map(({ name, isSecret }) => ({ in: 'args', key: name, name, isSecret, parse: undefined }) as const),
+    ...options.map(
+      ({ flags, isSecret, parse }) =>
+        ({ in: 'options', key: keyOf(flags), name: flags.split(' ')[0] ?? '', isSecret, parse }) as const,
+    ),
+  ]
+  const [secret, ...others] = declared.filter((one) => one.isSecret && given[one.in][one.key] === STDIN)
   if (!secret) return given
-  const name = secret.flags.split(' ')[0] ?? ''
-  if (others.length > 0) throw invalid([{ path: name, message: 'Only one option can read standard input.' }])
+  const { key, name, parse } = secret
+  if (others.length > 0) throw invalid([{ path: name, message: 'Only one value can be read from standard input.' }])
   const text = await terminal.secret(name)
   if (text.trim() === '') throw invalid([{ path: name, message: 'Standard input is empty.' }])
-  return { ...given, [keyOf(secret.flags)]: secret.parse ? secret.parse(text) : text }
+  return { ...given, [secret.in]: { ...given[secret.in], [key]: parse ? parse(text) : text } }
 }
 
 export const unlessStdin =

@@ -11,6 +11,8 @@ export interface Argument {
   /** Only the last argument: it can be repeated, and its value is all of them, separated by blanks or by `separator`. */
   readonly isRepeatable?: boolean
   readonly separator?: string
+  /** As for an option. */
+  readonly isSecret?: boolean
 }
 
 export interface Option {

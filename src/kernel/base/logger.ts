@@ -13,6 +13,9 @@ export interface LoggerOptions {
   write?: (line: string) => void
 }
 
+/** Whether pino knows the level. */
+export const isLogLevel = (text: string): boolean => text === 'silent' || Object.hasOwn(pino.levels.values, text)
+
 const SECRETS = ['token', 'secret', 'password', 'authorization', 'cookie', 'url', 'connectionString']
 
 const STANDARD_ERROR = 2

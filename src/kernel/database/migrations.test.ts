@@ -3,7 +3,7 @@ import { createTestDatabase, type TestDatabase } from '../../testing/base/databa
 import { eventually } from '../../testing/base/tenancy.ts'
 import { createLogger } from '../base/logger.ts'
 import { Database } from './database.ts'
-import { type MigratedPart, migrate } from './migrations.ts'
+import { lockMigrations, type MigratedPart, migrate } from './migrations.ts'
 
 const log = createLogger({ level: 'silent' })
 let created: TestDatabase
@@ -231,4 +231,26 @@ describe('a migration that fails', () => {
     expect(await migrate(database, [fixed])).toEqual(['broken/0002_bad', 'broken/0003_later'])
     expect(await tables()).toEqual(['bad', 'good', 'later', 'migrations'])
   })
+})
+
+test('a process that waits for the lock logs its holder once, and ends the wait on its signal', async () => {
+  const lines: string[] = []
+  const logger = createLogger({ level: 'warn', write: (line) => void lines.push(line) })
+  const stop = new AbortController()
+  await database.session(async (holder) => {
+    await lockMigrations(holder)
+    const [{ pid }] = (await holder.query('select pg_backend_pid() as pid')).rows
+    const waiting = database.session((client) =>
+      lockMigrations(client, { log: logger, signal: stop.signal, warnAfterMs: 0 }),
+    )
+    waiting.catch(() => undefined)
+    await eventually(() => expect(lines).toHaveLength(1))
+    expect(JSON.parse(lines[0] ?? '')).toMatchObject({
+      msg: 'waiting for the migrations of another process (pg_stat_activity)',
+      holder: { pid },
+    })
+    stop.abort(new Error('interrupted'))
+    await expect(waiting).rejects.toThrow('interrupted')
+  })
+  expect(lines).toHaveLength(1)
 })

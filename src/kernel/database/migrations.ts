@@ -6,6 +6,7 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type pg from 'pg'
 import { DependencyUnavailable } from '../base/errors.ts'
+import type { Logger } from '../base/logger.ts'
 import { type Database, SCHEMA, type Session } from './database.ts'
 import { LOCK_TIMEOUT_MS, retryOnLock } from './lock-retry.ts'
 
@@ -28,6 +29,7 @@ export interface MigratedPart {
 const LOCK_KEY = 7_367_228_001
 
 const LOCK_RETRY_MS = 100
+const WARN_AFTER_MS = 5_000
 
 /** Attempts to lock the tables of a migration, two seconds apart. */
 const LOCK_ATTEMPTS = 30
@@ -44,18 +46,31 @@ export async function migrate(database: Database, parts: readonly MigratedPart[]
   return database.session((client) => underMigrationLock(client, () => migrateLocked(client, parts)))
 }
 
+export interface LockWait {
+  /** Receives one line about the session that holds the lock. */
+  readonly log?: Logger | undefined
+  /** Ends the wait. */
+  readonly signal?: AbortSignal | undefined
+  readonly warnAfterMs?: number
+}
+
 /** Runs `work` while no other process migrates. The lock ends with the session if the unlock fails. */
-export async function underMigrationLock<T>(client: Session, work: () => Promise<T>): Promise<T> {
-  await lockMigrations(client)
+export async function underMigrationLock<T>(client: Session, work: () => Promise<T>, wait?: LockWait): Promise<T> {
+  await lockMigrations(client, wait)
   const result = await work()
   await client.query('select pg_advisory_unlock($1)', [LOCK_KEY])
   return result
 }
 
+/** Names of the migrations that have not run yet, as `part/name`. */
+export async function pendingMigrations(client: Session, parts: readonly MigratedPart[]): Promise<string[]> {
+  const known: ReadonlyMap<string, string> = (await hasMigrations(client)) ? await applied(client) : new Map()
+  return (await pendingOf(parts, known)).map(({ part, name }) => `${part}/${name}`)
+}
+
 /** As `migrate`, under the lock of the caller. */
 export async function migrateLocked(client: Session, parts: readonly MigratedPart[]): Promise<string[]> {
-  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is not null as exists`)
-  if (!rows[0].exists) {
+  if (!(await hasMigrations(client))) {
     await client.query(`create schema if not exists ${SCHEMA}`)
     await client.query(`create table if not exists ${SCHEMA}.migrations (
       part text not null, name text not null, checksum text not null,
@@ -83,12 +98,36 @@ export async function migrateLocked(client: Session, parts: readonly MigratedPar
  * Waits for the lock of all migrations, which the end of the session releases. It polls: a waiting statement has a snapshot, for whose end
  * `create index concurrently` waits.
  */
-export async function lockMigrations(client: Session): Promise<void> {
-  for (;;) {
+export async function lockMigrations(
+  client: Session,
+  { log, signal, warnAfterMs = WARN_AFTER_MS }: LockWait = {},
+): Promise<void> {
+  const warnAt = performance.now() + warnAfterMs
+  for (let isWarned = false; ; ) {
+    signal?.throwIfAborted()
     const { rows } = await client.query('select pg_try_advisory_lock($1) as "isLocked"', [LOCK_KEY])
     if (rows[0].isLocked) return
+    if (!isWarned && performance.now() >= warnAt) {
+      isWarned = true
+      log?.warn(
+        { holder: await lockHolder(client) },
+        'waiting for the migrations of another process (pg_stat_activity)',
+      )
+    }
     await sleep(LOCK_RETRY_MS)
   }
+}
+
+/** Absent values are hidden from the role, or the lock was released. */
+async function lockHolder(client: Session): Promise<object | undefined> {
+  const { rows } = await client.query(
+    `select pid, application_name as application, client_addr as address
+     from pg_locks join pg_stat_activity using (pid)
+     where locktype = 'advisory' and granted and objsubid = 1 and ((classid::bigint << 32) | objid::bigint) = $1
+       and database = (select oid from pg_database where datname = current_database())`,
+    [LOCK_KEY],
+  )
+  return rows[0]
 }
 
 /** Runs each statement outside of a transaction, and the statements that it returns. */
@@ -150,6 +189,11 @@ async function pendingOf(parts: readonly MigratedPart[], known: ReadonlyMap<stri
     }
   }
   return all.filter(({ part, name }) => !known.has(`${part}/${name}`))
+}
+
+async function hasMigrations(client: Session): Promise<boolean> {
+  const { rows } = await client.query(`select to_regclass('${SCHEMA}.migrations') is not null as exists`)
+  return rows[0].exists
 }
 
 /** Whether migrations of a backoffice have begun in this database. */

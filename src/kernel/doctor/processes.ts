@@ -38,7 +38,7 @@ export function* settingsFindings(all: readonly ListedProcess[], now: number): I
   for (const [setting, { names, isConflict }] of bySetting) {
     yield {
       severity: isConflict ? 'error' : 'warn',
-      code: 'settings.processes',
+      code: 'processes.settings',
       message: `the setting ${setting} differs between running processes: ${[...names].join(', ')}`,
       remedy: 'Start all processes with the same definition. `tenantry processes` lists their differences.',
     }

@@ -13,7 +13,7 @@ import { hostname } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../base/logger.ts'
 import type { Database, Session } from '../database/database.ts'
-import { underMigrationLock } from '../database/migrations.ts'
+import { type LockWait, underMigrationLock } from '../database/migrations.ts'
 import {
   type Difference,
   differencesBetween,
@@ -56,6 +56,12 @@ export const isAlive = (id: string): string => `exists (${holderOf(id)})`
 /** Condition on a row: its process holds the lock and has a recent heartbeat. */
 const IS_LIVE = `heartbeat_at > now() - interval '${DEAD_SECONDS} seconds' and ${isAlive('id')}`
 
+/** Role of a process that runs one command and serves nothing. */
+export const COMMAND = 'command'
+
+/** Migrates the backoffice. @param isDifferent whether a live process has other settings */
+export type Prepare = (client: Session, isDifferent: boolean) => Promise<unknown>
+
 /** `but new migrations`: except migrations that the live process does not have yet. */
 export type SameSettings = boolean | 'but new migrations'
 
@@ -84,6 +90,8 @@ export interface ListedProcess {
 }
 
 export interface ProcessesOptions {
+  /** Ends the wait of a start for the migrations of another process. */
+  readonly signal?: AbortSignal | undefined
   readonly heartbeatMs?: number
   readonly retryMs?: number
 }
@@ -96,7 +104,8 @@ export class Processes {
   readonly #database: Database
   readonly #description: ProcessDescription
   readonly #row: readonly string[]
-  readonly #options: Required<ProcessesOptions>
+  readonly #options: Required<Omit<ProcessesOptions, 'signal'>>
+  readonly #wait: LockWait
   readonly #stopping = new AbortController()
   #ended: Promise<void> | undefined
 
@@ -105,7 +114,7 @@ export class Processes {
     database: Database,
     log: Logger,
     description: ProcessDescription,
-    { heartbeatMs = HEARTBEAT_MS, retryMs = RETRY_MS }: ProcessesOptions = {},
+    { heartbeatMs = HEARTBEAT_MS, retryMs = RETRY_MS, signal }: ProcessesOptions = {},
   ) {
     const { role, version, settings } = description
     this.#own = database.apart(1)
@@ -114,6 +123,7 @@ export class Processes {
     this.#description = description
     this.#row = [this.id, `${hostname()}:${process.pid}`, role, version, JSON.stringify(settings)]
     this.#options = { heartbeatMs, retryMs }
+    this.#wait = { log, signal }
   }
 
   /**
@@ -122,15 +132,15 @@ export class Processes {
    * @param migrate migrates the backoffice after the comparison, under its lock
    * @throws `E_SETTINGS_CONFLICT`, or an error of the database
    */
-  start(migrate: (client: Session) => Promise<unknown>): Promise<void> {
+  start(migrate: Prepare): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#ended = this.#run(migrate, resolve).catch(reject)
     })
   }
 
   /** As `start`, without a record of this process: for a backoffice that cannot store data. */
-  check(migrate: (client: Session) => Promise<unknown>): Promise<void> {
-    return this.#own.session((client) => underMigrationLock(client, () => this.#prepare(client, migrate)))
+  check(migrate: Prepare): Promise<void> {
+    return this.#own.session((client) => underMigrationLock(client, () => this.#prepare(client, migrate), this.#wait))
   }
 
   /** All processes with a row, the oldest first. */
@@ -152,7 +162,7 @@ export class Processes {
     await this.#ended
   }
 
-  async #run(migrate: (client: Session) => Promise<unknown>, onStarted: () => void): Promise<void> {
+  async #run(migrate: Prepare, onStarted: () => void): Promise<void> {
     const { signal } = this.#stopping
     let isStarted = false
     let isLost = false
@@ -161,7 +171,7 @@ export class Processes {
         await this.#own.session(async (client) => {
           await query(client, `select pg_advisory_lock_shared(${lockKey('$1::text')})`, [this.id]) // shared, so that it never waits
           if (isStarted) await this.#beat(client)
-          else await underMigrationLock(client, () => this.#enter(client, migrate))
+          else await underMigrationLock(client, () => this.#enter(client, migrate), this.#wait)
           isStarted = true
           isLost = false
           onStarted()
@@ -177,7 +187,7 @@ export class Processes {
     }
   }
 
-  async #enter(client: Session, migrate: (client: Session) => Promise<unknown>): Promise<void> {
+  async #enter(client: Session, migrate: Prepare): Promise<void> {
     await this.#prepare(client, migrate)
     await query(
       client,
@@ -186,32 +196,39 @@ export class Processes {
     await this.#insert(client)
   }
 
-  async #prepare(client: Session, migrate: (client: Session) => Promise<unknown>): Promise<void> {
-    await this.#compare(client)
-    await migrate(client)
+  async #prepare(client: Session, migrate: Prepare): Promise<void> {
+    await migrate(client, await this.#compare(client))
   }
 
-  /** A later start compares with this process, and a restored session with none: `doctor` reports the rest. */
-  async #compare(client: Session): Promise<void> {
+  /**
+   * Returns whether a live process has other settings. A later start compares with this process, and a restored session with none:
+   * `doctor` reports the rest. A command in an open shell must not prevent the start of a service, so only commands compare with commands.
+   */
+  async #compare(client: Session): Promise<boolean> {
     const { rows: tables } = await query(client, `select to_regclass('multitenancy.processes') is not null as exists`)
-    if (!tables[0].exists) return
+    if (!tables[0].exists) return false
+    const isCommand = this.#description.role === COMMAND
     const { rows } = await query(
       client,
-      `select name, role, version, settings from multitenancy.processes where ${IS_LIVE}`,
+      `select name, role, version, settings from multitenancy.processes where ${IS_LIVE} and ($1 or role <> '${COMMAND}')`,
+      [String(isCommand)],
     )
+    let isDifferent = false
     const { settings, needsSameSettings = false } = this.#description
     for (const other of rows as Omit<ProcessDescription & { name: string }, 'needsSameSettings'>[]) {
       const differences = differencesBetween(settings, other.settings)
       if (differences.length === 0) continue
+      isDifferent = true
       const conflicts = differences.filter((one) => one.isConflict || isPreventing(one, needsSameSettings))
       const who = `${other.role} process ${other.name} of version ${other.version}`
-      if (conflicts.length > 0) throw SettingsConflict(conflictText(who, conflicts, needsSameSettings !== false))
+      if (conflicts.length > 0) throw SettingsConflict(conflictText(who, conflicts, isCommand))
       const { name: process, role, version } = other
       this.#log.warn(
         { process, role, version, differences: differenceTexts(differences) },
         'a running process has other settings; this is valid only during a deployment',
       )
     }
+    return isDifferent
   }
 
   /** Until the process stops. Throws if the session is lost. */
@@ -255,10 +272,15 @@ const conflictText = (who: string, conflicts: readonly Difference[], isCommand: 
   [
     `The settings of this process and those of the running ${who} differ:`,
     ...differenceTexts(conflicts).map((text) => `  ${text}`),
-    isCommand
-      ? 'Name the definition of that process with --app, or run the command again with --allow-different-settings.'
-      : 'Use the same settings, or stop that process.',
+    remedyOf(conflicts, isCommand),
   ].join('\n')
+
+function remedyOf(conflicts: readonly Difference[], isCommand: boolean): string {
+  if (!isCommand) return 'Use the same settings, or stop that process.'
+  return conflicts.some(({ isConflict }) => isConflict)
+    ? 'Name the definition of that process with --app and use its environment, or stop that process.'
+    : 'Name the definition of that process with --app, or run the command again with --allow-different-settings.'
+}
 
 function query(client: Session, text: string, values: readonly string[] = []) {
   // The types of `pg` lack the timeout of a query.

@@ -43,9 +43,9 @@ describe('settingsFindings', () => {
     expect(found(old, process('b:1', 14, { ...old.settings, 'plans.getPlan': 'metadata.plan' }))).toEqual([])
     const differing = process('b:1', 15, { ...old.settings, 'plans.getPlan': 'metadata.plan' })
     const words = (setting: string) => `the setting ${setting} differs between running processes: a:1 (api), b:1 (api)`
-    expect(found(old, differing)).toEqual([['warn', 'settings.processes', words('plans.getPlan')]])
+    expect(found(old, differing)).toEqual([['warn', 'processes.settings', words('plans.getPlan')]])
     expect(found(old, process('b:1', 0, { ...old.settings, store: 'memory' }))).toEqual([
-      ['error', 'settings.processes', words('store')],
+      ['error', 'processes.settings', words('store')],
     ])
     expect(found(old, process('b:1', 60, { store: 'memory' }, false))).toEqual([])
   })

@@ -1,8 +1,10 @@
 /** Definitions of settings: a schema by name, and whether values are secrets. Values are JSON. */
 import { z } from 'zod'
-import { invalid } from '../../kernel/base/errors.ts'
+import { InvalidRequest, invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 
+/** Only whole values are encrypted. */
+const NESTED_SECRET = 'must have writeOnly: true at its top: a setting is a secret as a whole'
 const MAX_BYTES = 64 * 1024
 
 export const SettingName = z
@@ -58,14 +60,23 @@ function schemaOf(name: string, given: SettingDefinition | undefined): Omit<Defi
   if (typeof given === 'object' && 'secret' in given && isSchema(given.secret)) {
     return { isSecret: true, schema: given.secret }
   }
+  const path = `settings.define.${name}`
   try {
-    const jsonSchema = z.record(z.string(), z.unknown()).parse(given)
-    return { isSecret: jsonSchema.writeOnly === true, schema: z.fromJSONSchema(jsonSchema) }
-  } catch {
+    const { writeOnly, ...jsonSchema } = z.record(z.string(), z.unknown()).parse(given)
+    if (writeOnly !== true && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
+    return { isSecret: writeOnly === true, schema: z.fromJSONSchema(jsonSchema) }
+  } catch (error) {
+    if (InvalidRequest.matches(error)) throw error
     const message = 'must be a Zod schema, secret(schema), or a JSON Schema with supported keywords'
-    throw invalid([{ path: `settings.define.${name}`, message }])
+    throw invalid([{ path, message }])
   }
 }
+
+/** Whether a part of a JSON Schema has `writeOnly: true`. */
+const hasWriteOnly = (schema: unknown): boolean =>
+  typeof schema === 'object' &&
+  schema !== null &&
+  (('writeOnly' in schema && schema.writeOnly === true) || Object.values(schema).some(hasWriteOnly))
 
 const isSchema = (value: unknown): value is z.ZodType =>
   typeof value === 'object' && value !== null && 'safeParse' in value

@@ -52,3 +52,19 @@ test('finds values that do not match, and values without a definition, once for 
     { severity: 'info', code: 'settings.undefined', message: expect.stringContaining('and 1 more has no definition') },
   ])
 })
+
+test('examines each row of a key, over several pages, and counts only those with the fault', async () => {
+  const { database } = tenancy.kernel
+  await database.sql(
+    `insert into multitenancy.tenants select (jsonb_populate_record(tenant, jsonb_build_object('id', 'x' || n, 'locator', 'x' || n))).*
+     from multitenancy.tenants tenant, generate_series(1, 600) n where tenant.id = 'acme'`,
+  )
+  // Bound to another tenant, so that only the secret of acme can be decrypted.
+  await database.sql(
+    `insert into multitenancy.settings select 'x' || n, name, value, secret, updated_at
+     from multitenancy.settings, generate_series(1, 600) n where tenant_id = 'acme'`,
+  )
+  expect(await findings(tenancy)).toMatchObject([
+    { severity: 'error', code: 'settings.lost-key', message: expect.stringContaining('and 599 more cannot be') },
+  ])
+})

@@ -4,48 +4,81 @@ import type { Settings } from './settings.ts'
 import { decoded, matches } from './stored.ts'
 import type { SettingRow } from './tables.ts'
 
-/** One row of each plain value, and as a sample one of each application key of secrets. */
-const SAMPLES = `select distinct on (name, value, split_part(secret, '.', 2)) name, value, secret, tenant_id as "tenantId",
-    count(*) over (partition by name, value, split_part(secret, '.', 2))::int as count
-  from multitenancy.settings`
+const READ_AT_ONCE = 500
 
-const FAULTS = {
-  'lost-key': [
-    'error',
-    'cannot be decrypted',
-    'Add its application key to TENANTRY_OLD_APP_KEYS, or set the value again.',
-  ],
-  mismatch: ['error', 'does not match its definition', 'Set the value again, or delete it.'],
-  undefined: ['info', 'has no definition', 'Define the setting again, or leave the value until the tenant is purged.'],
-  'old-key': ['info', 'is encrypted with a former application key', 'Run tenantry tenant:secrets:reencrypt.'],
-} as const
-type Fault = keyof typeof FAULTS
+const PAGE = `select tenant_id as "tenantId", name, value, secret from multitenancy.settings
+  where (tenant_id, name) > ($1, $2) order by tenant_id, name limit ${READ_AT_ONCE}`
+
+interface Fault extends Pick<Finding, 'severity' | 'code' | 'remedy'> {
+  readonly problem: string
+}
+
+const LOST_KEY: Fault = {
+  severity: 'error',
+  code: 'settings.lost-key',
+  problem: 'cannot be decrypted',
+  remedy: 'Add its application key to TENANTRY_OLD_APP_KEYS, or set the value again.',
+}
+const MISMATCH: Fault = {
+  severity: 'error',
+  code: 'settings.mismatch',
+  problem: 'does not match its definition',
+  remedy: 'Set the value again, or delete it.',
+}
+const UNDEFINED: Fault = {
+  severity: 'info',
+  code: 'settings.undefined',
+  problem: 'has no definition',
+  remedy: 'Define the setting again, or leave the value until the tenant is purged.',
+}
+const OLD_KEY: Fault = {
+  severity: 'info',
+  code: 'settings.old-key',
+  problem: 'is encrypted with a former application key',
+  remedy: 'Run tenantry tenant:secrets:reencrypt.',
+}
 
 export const diagnosis: Diagnosis<Settings<any>> = {
   name: 'settings',
   summary: 'Stored settings of tenants',
-  async *examine(settings) {
-    const { rows } = await settings.kernel.database.sql(SAMPLES)
-    const found = new Map<string, Finding & { count: number }>()
-    for (const row of rows as (SettingRow & { count: number })[]) {
+  timeoutMs: 60_000, // decrypts each secret
+  async *examine(settings, { signal }) {
+    const found = new Map<string, Fault & { tenantId: string; name: string; count: number }>()
+    for await (const row of storedSettings(settings, signal)) {
       const fault = faultOf(settings, row)
       if (!fault) continue
-      const [severity, problem, remedy] = FAULTS[fault]
       const { tenantId, name } = row
-      const count = row.count + (found.get(name + fault)?.count ?? 0)
-      const others = count > 1 ? ` and ${count - 1} more` : ''
-      const message = `setting "${name}" of tenant "${tenantId}"${others} ${problem}`
-      found.set(name + fault, { severity, code: `settings.${fault}`, message, remedy, tenantId, count })
+      const key = `${name} ${fault.code}`
+      const { count } = found.get(key) ?? { count: 0 }
+      found.set(key, { ...fault, tenantId, name, count: count + 1 })
     }
-    for (const { count: _, ...finding } of found.values()) yield finding
+    for (const { severity, code, remedy, problem, tenantId, name, count } of found.values()) {
+      const others = count > 1 ? ` and ${count - 1} more` : ''
+      yield {
+        severity,
+        code,
+        message: `setting "${name}" of tenant "${tenantId}"${others} ${problem}`,
+        remedy,
+        tenantId,
+      }
+    }
   },
+}
+
+async function* storedSettings({ kernel }: Settings<any>, signal: AbortSignal): AsyncGenerator<SettingRow> {
+  for (let after: Pick<SettingRow, 'tenantId' | 'name'> | undefined = { tenantId: '', name: '' }; after; ) {
+    signal.throwIfAborted()
+    const { rows } = await kernel.database.sql(PAGE, [after.tenantId, after.name])
+    yield* rows as SettingRow[]
+    after = rows.length < READ_AT_ONCE ? undefined : rows.at(-1)
+  }
 }
 
 function faultOf({ kernel: { secrets }, defined }: Settings<any>, row: SettingRow): Fault | undefined {
   const definition = defined.get(row.name)
-  if (!definition) return 'undefined'
+  if (!definition) return UNDEFINED
   const json = decoded(row, secrets)
-  if (json === undefined) return 'lost-key'
-  if (!matches(definition, row, json)) return 'mismatch'
-  return row.secret === null || secrets.isCurrent(row.secret) ? undefined : 'old-key'
+  if (json === undefined) return LOST_KEY
+  if (!matches(definition, row, json)) return MISMATCH
+  return row.secret === null || secrets.isCurrent(row.secret) ? undefined : OLD_KEY
 }

@@ -27,6 +27,9 @@ export const settings = <const Define extends Definitions = {}>(options?: Settin
   return defineSatellite({
     name: 'settings',
     summary: 'Typed settings and secrets of tenants, with values of plans and defaults',
+    sharedOptions: Object.fromEntries(
+      Array.from(defined.values(), ({ name, isSecret }) => [`define.${name}`, isSecret ? 'secret' : 'plain']),
+    ),
     tables,
     tenantTables: ['settings'],
     encryptedColumns: [{ table: 'settings', key: KEY, column: 'secret', binding: bindingOf }],

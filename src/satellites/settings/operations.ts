@@ -51,7 +51,7 @@ export const operations = [
     errors: [TenantNotFound, TenantState, SettingNotFound],
     command: {
       name: 'tenant:settings:set',
-      arguments: { ...setting, value: 'JSON; other text is a string' },
+      arguments: { ...setting, value: { summary: 'JSON; other text is a string', isSecret: true } },
       body: ({ value }) => ({ value: jsonOrText(value) }),
     },
     handle: (settings, { params: { id, name }, body: { value } }) => settings.set(id, name, value),

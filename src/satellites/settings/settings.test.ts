@@ -300,6 +300,14 @@ describe('definitions', () => {
     [{ 'no name': z.string() }, 'settings.define.no name: must have letters'],
     [{ port: { type: 'nope' } }, 'settings.define.port: must be a Zod schema, secret(schema), or a JSON Schema'],
     [{ port: 'string' as never }, 'settings.define.port: must be a Zod schema'],
+    [
+      { smtp: { type: 'object', properties: { password: { type: 'string', writeOnly: true } } } },
+      'settings.define.smtp: must have writeOnly: true at its top',
+    ],
+    [
+      { smtp: { type: 'array', items: { anyOf: [{ type: 'null' }, { type: 'string', writeOnly: true }] } } },
+      'settings.define.smtp: must have writeOnly: true at its top',
+    ],
   ])('reject %j', (define, message) => {
     expect(() => settings({ define })).toThrow(message)
   })

@@ -45,7 +45,7 @@ export const Setting = z
     isSecret: z.boolean(),
     isSet: z.boolean().describe('Whether tenant, plan or default have a value'),
     source: z.enum(['tenant', 'plan', 'default']).nullable().describe('Origin of the value. Null without a value'),
-    value: z.unknown().optional().describe('Absent for a secret, and without a value'),
+    value: z.unknown().optional().describe('Absent for a secret, also of a former definition, and without a value'),
     updatedAt: z.iso
       .datetime()
       .nullable()
@@ -180,13 +180,13 @@ export class Settings<Define extends Definitions = Definitions> {
       if (json === undefined ? !before : before && holds(defined, before, json, secrets)) return
       const after = json === undefined ? undefined : encoded(defined, tenantId, json, secrets)
       await this.#write(tenantId, name, after && { ...after, updatedAt: clock.now() })
-      const isReplaced = before?.secret && after?.secret ? { isReplaced: true } : {}
+      const isReplaced = defined.isSecret && before && after ? { isReplaced: true } : {}
       await recordChange(events, {
         action: after ? 'settings.set' : 'settings.delete',
         tenantId,
         target: targetOf(tenantId, name),
-        before: imageOf(before),
-        after: after ? { ...imageOf(after), ...isReplaced } : null,
+        before: imageOf(defined, before),
+        after: after ? { ...imageOf(defined, after), ...isReplaced } : null,
       })
       await events.publish(SettingChanged, { tenantId, name, isSecret: defined.isSecret, isSet: after !== undefined })
       await this.#tenants.registry.changed(tenantId)
@@ -232,7 +232,8 @@ const targetOf = (tenantId: string, name: string): string => `setting:${tenantId
 
 function shown(defined: Defined, row: SettingRow | undefined, ofPlan: Readonly<Record<string, unknown>>): Setting {
   const { name, isSecret } = defined
-  const value = row ? row.value && JSON.parse(row.value) : fallbackOf(defined, ofPlan)
+  const ofTenant = row && row.value !== null ? JSON.parse(row.value) : undefined
+  const value = row ? ofTenant : fallbackOf(defined, ofPlan)
   const isSet = row !== undefined || value !== undefined
   const fallback = Object.hasOwn(ofPlan, name) ? 'plan' : 'default'
   return {
@@ -240,7 +241,7 @@ function shown(defined: Defined, row: SettingRow | undefined, ofPlan: Readonly<R
     isSecret,
     isSet,
     source: row ? 'tenant' : isSet ? fallback : null,
-    ...(isSecret || !isSet ? {} : { value }),
+    ...(isSecret || value === undefined ? {} : { value }),
     updatedAt: row?.updatedAt.toISOString() ?? null,
   }
 }

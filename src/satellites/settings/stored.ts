@@ -35,8 +35,8 @@ export const matches = ({ isSecret, schema }: Defined, { secret }: Pick<Stored, 
 export const holds = ({ isSecret }: Defined, row: Stored, json: string, secrets: Secrets): boolean =>
   isSecret === (row.secret !== null) && decoded(row, secrets) === json
 
-/** For the audit log: without the value of a secret. */
-export function imageOf(row: Stored | undefined): Record<string, unknown> | null {
+/** For the audit log: without a value that is a secret by the present definition, or was one when it was stored. */
+export function imageOf({ isSecret }: Defined, row: Stored | undefined): Record<string, unknown> | null {
   if (!row) return null
-  return row.value === null ? { isSet: true } : { value: JSON.parse(row.value) }
+  return isSecret || row.value === null ? { isSet: true } : { value: JSON.parse(row.value) }
 }

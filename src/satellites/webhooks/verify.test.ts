@@ -231,6 +231,16 @@ describe('the headers', () => {
     expect(verified({ headers: { ...headersOf(), 'x-webhook-event': undefined } }).event).toBeNull()
   })
 
+  test.each<[string, object, string | null]>([
+    ['the type of an envelope', { type: 'order.paid', id: ID, timestamp: NOW, data: {} }, 'order.paid'],
+    ['the header for a payload with a type', { type: 'order.paid', id: 'order-1', data: {} }, 'tenant.activated'],
+    ['the header for a payload without data', { type: 'order.paid', id: ID }, 'tenant.activated'],
+    ['the header for a payload whose type is no name', { type: 7, id: ID, data: {} }, 'tenant.activated'],
+  ])('give as event %s', (_words, payload, event) => {
+    const body = JSON.stringify(payload)
+    expect(verified({ body, headers: headersOf([SECRET], body) }).event).toBe(event)
+  })
+
   describe.each(['webhook-id', 'webhook-timestamp', 'webhook-signature'] as const)('%s', (name) => {
     const value = headersOf()[name]
 

@@ -20,7 +20,7 @@ export interface VerifyOptions {
 export interface VerifiedWebhook {
   /** Id of the delivery, the same for retries and replays. Drop requests whose id you have processed. */
   readonly id: string
-  /** Header `x-webhook-event`, which is not signed; null if absent. */
+  /** Signed `type` of an envelope; otherwise the header `x-webhook-event`, which is not signed; null if absent. */
   readonly event: string | null
   /** Time of the attempt, in whole seconds. */
   readonly timestamp: Date
@@ -64,12 +64,16 @@ export function verifyWebhook(
       'No signature matches: the secret is another one, or the body is not byte for byte the sent one.',
     )
   }
-  return {
-    id,
-    event: single(headers, 'x-webhook-event') ?? null,
-    timestamp: new Date(Number(timestamp) * 1000),
-    payload: JSON.parse(body.toString()),
-  }
+  const event = single(headers, 'x-webhook-event') ?? null
+  const payload: unknown = JSON.parse(body.toString())
+  return { id, event: signedType(payload, id) ?? event, timestamp: new Date(Number(timestamp) * 1000), payload }
+}
+
+/** Only an envelope has the id of its delivery: a payload may have a member `type`, too. */
+function signedType(payload: unknown, deliveryId: string): string | undefined {
+  if (typeof payload !== 'object' || payload === null || !('data' in payload)) return undefined
+  const { id, type } = payload as { id?: unknown; type?: unknown }
+  return id === deliveryId && typeof type === 'string' ? type : undefined
 }
 
 /** Does not copy. `instanceof` would reject arrays of another realm, for example of a test runner. */
