@@ -171,7 +171,7 @@ export const ownCommands: readonly OwnCommand[] = [
       },
     ],
     options: [
-      { flags: '--status <status>', summary: 'only tenants in this status', parse: tenantStatus, default: 'active' },
+      { flags: '--status <status>', summary: 'only tenants in this status; default: active', parse: tenantStatus },
       { flags: '--concurrency <count>', summary: 'number of concurrent commands', parse: count, default: 4 },
       { flags: '--resume <run>', summary: 'continue this run with its unfinished and failed tenants' },
     ],

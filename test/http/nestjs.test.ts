@@ -1,7 +1,9 @@
 /** The guard of NestJS with routes that NestJS maps to other paths, and without its module. */
 import { Controller, Get, Module } from '@nestjs/common'
 import { NestFactory } from '@nestjs/core'
+import type { FastifyInstance } from 'fastify'
 import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { guard as fastifyGuard } from '../../src/http/hosts/fastify.ts'
 import { CurrentTenant } from '../../src/http/hosts/nestjs.ts'
 import { createGuard } from '../../src/tenants/guard/guard.ts'
 import { fromHeader } from '../../src/tenants/guard/strategies.ts'
@@ -50,6 +52,23 @@ describe.each([
     host = await open({ routes: [route('notes')], module: undefined })
     expect((await get('/notes', 'acme')).status).toBe(500)
   })
+})
+
+test('routes of a plugin on Fastify have the guard of tenantry/fastify', async () => {
+  const by = createGuard(world.tenancy.tenants, { resolve: fromHeader(), authorize: 'anyone' })
+  const before: NestSetup['before'] = async (app) => {
+    const fastify = app.getHttpAdapter().getInstance() as FastifyInstance
+    fastify.get('/root', async () => 'root')
+    await fastify.register(async (plugin) => {
+      await plugin.register(fastifyGuard(by))
+      plugin.get('/plugin', async (request) => request.tenant.id)
+    })
+  }
+  host = await nestOnFastify({ routes: [], module: { tenancy: world.tenancy, guard: by }, before })
+  for (const path of ['/root', '/plugin']) {
+    expect((await send(host.origin, `GET ${path}`)).json.code).toBe('E_TENANT_NOT_IDENTIFIED')
+  }
+  expect((await send(host.origin, 'GET /plugin', { headers: { 'x-tenant-id': 'acme' } })).body).toBe('acme')
 })
 
 test('the parameter of a tenant is a decorator of NestJS', async () => {

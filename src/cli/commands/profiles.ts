@@ -10,7 +10,7 @@ const DEFAULT_NAME = 'default'
 /** Stores the profile only if the service accepts the token. */
 export async function login({ args, terminal, signal, context, profile = DEFAULT_NAME }: OwnInput): Promise<void> {
   const url = adminUrl(args.url ?? '', 'The URL')
-  const token = checkedToken(await terminal.secret(`Token of ${url}`), 'The token')
+  const token = checkedToken((await terminal.secret(`Token of ${url}`)).trim(), 'The token')
   await remoteCaller({ url, token, source: 'the argument' }, signal).call(listTenants, { query: { limit: '1' } })
   const profiles = new Profiles(context.env)
   await profiles.write(profile, { url, token })

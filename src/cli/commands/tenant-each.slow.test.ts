@@ -2,6 +2,7 @@
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'
+import { onServer } from '../../testing/base/database.ts'
 import { eventually } from '../../testing/index.ts'
 import { programWith } from '../program.fixture.ts'
 import { useProgram } from '../program-database.fixture.ts'
@@ -90,6 +91,42 @@ test('Ctrl-C ends the commands with their children, and a resumed run continues 
   expect(again.stdout.trimEnd().split('\n').toSorted()).toEqual(['t2 | again', 't3 | again', 't4 | again'])
 })
 
+test('Ctrl-C kills a command that ignores SIGTERM, also while nothing reads the output', async () => {
+  const pids = join(tenantry.directory, 'stubborn')
+  for (const loop of ['while :; do sleep 1; done', 'while :; do echo line; done']) {
+    await writeFile(pids, '')
+    const script = `trap '' TERM; echo $$ >> ${pids}; ${loop}`
+    const child = tenantry.start(['tenant:each', '--concurrency', '1', '--', 'sh', '-c', script])
+    child.process.stdout.pause()
+    const pid = await eventually(async () => {
+      const [line = ''] = (await readFile(pids, 'utf8')).split('\n')
+      expect(line).not.toBe('')
+      return Number(line)
+    }, 60_000)
+    await eventually(() => expect(child.process.stdout.readableLength > 0 || loop.includes('sleep')).toBe(true))
+    child.process.kill('SIGINT')
+    await child.says(/^continue with: .*/m)
+    expect(isRunning(pid)).toBe(false)
+    child.process.stdout.resume()
+    expect((await child.ended).code).toBe(130)
+  }
+})
+
+test('exits with E_RUN_IN_PROGRESS after another process has taken over the run', async () => {
+  const go = join(tenantry.directory, 'go')
+  const script = `echo started; while ! test -e ${go}; do sleep 0.1; done`
+  const child = tenantry.start(['tenant:each', '--concurrency', '1', '--', 'sh', '-c', script])
+  await child.says(/t1 \| started/)
+  const run = runIn((await child.says(/^run .*/m))[0])
+  await onServer(tenantry.database.url, (database) =>
+    database.sql('update multitenancy.command_runs set process_id = gen_random_uuid() where id = $1', [run]),
+  )
+  await writeFile(go, '')
+  const { code, stderr } = await child.ended
+  expect(code).toBe(5)
+  expect(stderr).toContain(`Another process has taken over run "${run}": 4 tenants are not done.`)
+})
+
 test('a run of a killed process cannot be resumed before its end, and can after it', async () => {
   const child = tenantry.start(['tenant:each', '--concurrency', '1', '--', 'sh', '-c', 'echo pid $$; exec sleep 300'])
   const [, pid] = await child.says(/pid (\d+)/)
@@ -114,6 +151,7 @@ test('rejects a missing command, an unknown status, an unknown run and a program
     expect(await tenantry.run('tenant:each', ...argv)).toMatchObject({ code, stderr: expect.stringContaining(text) })
   await refused(2, "missing required argument 'command'")
   await refused(2, 'must be one of provisioning, active', '--status', 'asleep', '--', 'true')
+  await refused(2, 'cannot be given with --resume', '--status', 'active', '--resume', 'last', '--', 'true')
   await refused(3, 'Run "last" not found', '--resume', 'last', '--', 'true')
   await refused(2, '"no-such-program" cannot be started', '--', 'no-such-program')
 })

@@ -14,6 +14,7 @@ import { invalid } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import type { CommandRuns, FailedTenant } from '../../tenants/command-runs/command-runs.ts'
+import { RunInProgress } from '../../tenants/tenant/errors.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { withTenancy } from './with-tenancy.ts'
 
@@ -24,9 +25,12 @@ const SHOWN_FAILURES = 10
 
 export async function tenantEach(input: OwnInput): Promise<void> {
   const { args, options, terminal, signal } = input
+  if (options.resume && options.status) {
+    throw invalid([{ path: 'status', message: 'cannot be given with --resume: a run keeps its tenants' }])
+  }
   const command = (args.command ?? '').split(ARGUMENT_END)
   await withTenancy(input, { graceMs: GRACE_MS }, async ({ tenants: { commandRuns } }) => {
-    const run: string = options.resume ?? (await commandRuns.start(options.status))
+    const run: string = options.resume ?? (await commandRuns.start(options.status ?? 'active'))
     if (options.resume) await commandRuns.resume(run)
     const { pending } = await commandRuns.counts(run)
     terminal.say(`run ${run}: ${number(pending)} tenants`)
@@ -35,12 +39,17 @@ export async function tenantEach(input: OwnInput): Promise<void> {
     } finally {
       await commandRuns.leave(run)
     }
-    const { total, done, failed, skipped, pending: left } = await commandRuns.counts(run)
+    const { total, done, failed, skipped, running, pending: left } = await commandRuns.counts(run)
     const skips = skipped > 0 ? `, ${number(skipped)} skipped` : ''
     const rest = left > 0 ? `, ${number(left)} left` : ''
     terminal.say(`${number(done)} of ${number(total)} done, ${number(failed)} failed${skips}${rest}`)
     if (signal.aborted) terminal.say(`continue with: tenantry tenant:each --resume ${run} -- ...`)
     signal.throwIfAborted()
+    if (left + running > 0) {
+      throw RunInProgress(
+        `Another process has taken over run "${run}": ${number(left + running)} tenants are not done. Wait for its end, or resume the run.`,
+      )
+    }
     if (failed === 0) return
     const first = (await commandRuns.failures(run, SHOWN_FAILURES)).map(wordsOf).join(', ')
     const others = failed > SHOWN_FAILURES ? ` and ${number(failed - SHOWN_FAILURES)} others` : ''
@@ -61,6 +70,7 @@ async function work(runs: CommandRuns, run: string, command: readonly string[], 
     while (!signal.aborted) {
       const tenantId = await runs.claim(run)
       if (tenantId === undefined) return
+      if (signal.aborted) return await runs.settle(run, tenantId, 'pending', null)
       try {
         const exitCode = await execute(command, tenantId, input)
         const state = exitCode === 0 ? 'done' : 'failed'
@@ -77,7 +87,7 @@ async function work(runs: CommandRuns, run: string, command: readonly string[], 
   if (failure) throw failure.reason
 }
 
-/** Returns the exit code; null if a signal has ended the command. */
+/** Returns the exit code; null if a signal has ended the command. An error while printing ends the command like Ctrl-C. */
 async function execute(
   [program = '', ...args]: readonly string[],
   tenantId: string,
@@ -89,7 +99,7 @@ async function execute(
     detached: true,
   })
   const ended = once(child, 'close')
-  const release = endWith(child, signal)
+  const { end, release } = endWith(child, signal)
   try {
     await Promise.all([
       ended,
@@ -98,8 +108,14 @@ async function execute(
     ])
     return child.exitCode
   } catch (error) {
-    if (child.pid !== undefined) throw error
-    throw invalid([{ path: 'command', message: `"${program}" cannot be started: ${(error as Error).message}` }])
+    if (child.pid === undefined) {
+      throw invalid([{ path: 'command', message: `"${program}" cannot be started: ${(error as Error).message}` }])
+    }
+    end()
+    for (const output of [child.stdout, child.stderr]) output.resume() // no line is printed any more
+    await ended
+    if (!signal.aborted) throw error
+    return child.exitCode
   } finally {
     release()
   }
@@ -109,10 +125,11 @@ async function eachLine(stream: Readable, print: (line: string) => Promise<void>
   for await (const line of createInterface({ input: stream, crlfDelay: Number.POSITIVE_INFINITY })) await print(line)
 }
 
-/** Ends the process group of a command when `signal` aborts, or when this process exits. Returns a function that stops this. */
-function endWith(child: ChildProcess, signal: AbortSignal): () => void {
+/** Ends the process group of a command when `signal` aborts, or when this process exits, until `release`. */
+function endWith(child: ChildProcess, signal: AbortSignal): { readonly end: () => void; readonly release: () => void } {
   let timer: NodeJS.Timeout | undefined
   const end = () => {
+    if (timer) return
     kill(child, 'SIGTERM')
     timer = setTimeout(() => kill(child, 'SIGKILL'), KILL_AFTER_MS)
   }
@@ -120,11 +137,12 @@ function endWith(child: ChildProcess, signal: AbortSignal): () => void {
   if (signal.aborted) end()
   else signal.addEventListener('abort', end, { once: true })
   process.once('exit', killNow)
-  return () => {
+  const release = () => {
     clearTimeout(timer)
     signal.removeEventListener('abort', end)
     process.off('exit', killNow)
   }
+  return { end, release }
 }
 
 function kill({ pid }: ChildProcess, signal: NodeJS.Signals): void {

@@ -37,7 +37,7 @@ describe('a secret option with the value -', () => {
     expect(JSON.parse((await set('', '')).stdout)).toMatchObject({ clientSecretSet: false })
   })
 
-  test.each(['', '\n'])('rejects the standard input %j, which could be an empty file', async (stdin) => {
+  test.each(['', '\n', ' \n'])('rejects the standard input %j, which could be an empty file', async (stdin) => {
     for (const line of [
       [...createWebhook, '--secret', '-'],
       [...setSso, '--client-secret', '-'],

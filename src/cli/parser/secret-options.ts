@@ -35,7 +35,7 @@ export async function withSecrets(
   const { key, name, parse } = secret
   if (others.length > 0) throw invalid([{ path: name, message: 'Only one value can be read from standard input.' }])
   const text = await terminal.secret(name)
-  if (text === '') throw invalid([{ path: name, message: 'Standard input is empty.' }])
+  if (text.trim() === '') throw invalid([{ path: name, message: 'Standard input is empty.' }])
   return { ...given, [secret.in]: { ...given[secret.in], [key]: parse ? parse(text) : text } }
 }
 

@@ -11,6 +11,8 @@ import { type RemoteTarget, reachRemedy } from './target.ts'
 type Service = Pick<RemoteTarget, 'url' | 'token' | 'source'>
 
 const POLL_MS = 500
+/** In succession: about 30 s, the restart of a service. */
+const MAX_FAILED_POLLS = 60
 /** Segments that a URL parser removes, also percent-encoded. */
 const DOTS = /^\.{1,2}$/
 
@@ -41,11 +43,20 @@ export const remoteCaller = ({ url, token, source }: Service, signal: AbortSigna
     return new Reply(status, body, location === null ? {} : { location })
   },
   async settle({ signal: until, isSettled }) {
-    while (!until.aborted && !(await isSettled())) {
+    for (let failures = 0; !until.aborted; ) {
+      try {
+        if (await isSettled()) return
+        failures = 0
+      } catch (error) {
+        if (!isTransient(error) || ++failures > MAX_FAILED_POLLS) throw error
+      }
       await sleep(POLL_MS, undefined, { signal: until }).catch(() => undefined) // aborted
     }
   },
 })
+
+/** The service restarts, or it is or has an unavailable dependency. */
+const isTransient = (error: unknown): boolean => error instanceof TenancyError && error.status >= 500
 
 function requestOf({ method, body: schema }: AnyOperation, { body }: CallInput, token: string): RequestInit {
   const headers = { 'x-admin-token': token, accept: 'application/json' }

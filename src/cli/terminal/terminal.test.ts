@@ -22,16 +22,20 @@ class Sink extends Writable {
   }
 }
 
-function opened({ isTTY = false, ...options }: Partial<TerminalOptions> & { isTTY?: boolean } = {}) {
+function opened({
+  isTTY = false,
+  stdin = '',
+  ...options
+}: Partial<TerminalOptions> & { isTTY?: boolean; stdin?: string } = {}) {
   const [stdout, stderr] = [new Sink(isTTY), new Sink(isTTY)]
   const { signal } = new AbortController()
-  const context = contextOf({ stdout, stderr }, isTTY)
+  const context = contextOf({ stdout, stderr }, isTTY, stdin)
   return { terminal: createTerminal({ json: false, yes: false, signal, context, ...options }), stdout, stderr }
 }
 
-const contextOf = (streams: Pick<ProcessContext, 'stdout' | 'stderr'>, isTTY: boolean): ProcessContext => ({
+const contextOf = (streams: Pick<ProcessContext, 'stdout' | 'stderr'>, isTTY: boolean, stdin = ''): ProcessContext => ({
   env: {},
-  stdin: Object.assign(Readable.from([]), { isTTY }),
+  stdin: Object.assign(Readable.from([Buffer.from(stdin)]), { isTTY }),
   on: () => undefined,
   ...streams,
 })
@@ -113,9 +117,14 @@ test('a table is wrapped to the columns of the screen', () => {
   expect(stdout.text).not.toContain('…')
 })
 
-test('secret reads standard input without a terminal', async () => {
-  const { terminal } = opened()
-  expect(await terminal.secret('Token')).toBe('')
+test.each([
+  ['', ''],
+  [' two words \n', ' two words '],
+  ['one\r\n', 'one'],
+  ['\tone\n\n', '\tone'],
+])('secret reads the standard input %j without the end of its line', async (stdin, secret) => {
+  const { terminal } = opened({ stdin })
+  expect(await terminal.secret('Token')).toBe(secret)
 })
 
 test('table without rows prints a message on standard error', () => {

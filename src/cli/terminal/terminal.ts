@@ -32,7 +32,7 @@ export interface TerminalOptions {
 export interface ProgramTerminal extends Terminal {
   /** Prints `text`, or with `--json` the value. */
   print(text: string, value: unknown): void
-  /** Reads a secret at the terminal without echo, or all of standard input. */
+  /** Reads a secret at the terminal without echo, or all of standard input without the end of its line. */
   secret(question: string): Promise<string>
   /** Removes the progress line. */
   close(): void
@@ -132,11 +132,11 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
     },
     async secret(question) {
       close()
-      if (!stdin.isTTY) return (await interruptible(allOf(stdin), signal, 0)).trim()
+      if (!stdin.isTTY) return (await interruptible(allOf(stdin), signal, 0)).replace(/[\r\n]+$/, '')
       const { password, isCancel } = await import('@clack/prompts')
       const answer = await password({ message: visible(question), input: stdin, output: stderr, signal })
       if (isCancel(answer)) throw new Interrupted('interrupted')
-      return answer.trim()
+      return answer
     },
     async confirm(question) {
       close()

@@ -72,7 +72,9 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
           measure(by.traffic, tenant, outgoingOf(context))
           if (requestId !== null) context.header('x-request-id', requestId)
           next().then(() => {
-            if (requestId !== null) appendMissing(context, { 'x-request-id': requestId })
+            if (requestId !== null && context.res.headers.get('x-request-id') !== requestId) {
+              context.header('x-request-id', requestId) // a response of `fetch` may have that of another server
+            }
             resolve(undefined)
           }, reject)
         },

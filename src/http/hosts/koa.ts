@@ -38,6 +38,7 @@ export function koaHandler(http: Mountable): Middleware {
     incoming.url = context.originalUrl
     keepReadBody(incoming, request as { rawBody?: unknown; body?: unknown })
     context.respond = false
+    if (outgoing.closed) return // the client left during your middleware
     await new Promise<void>((resolve) => {
       outgoing.once('close', resolve)
       handleRequest(http, incoming, outgoing, { ip: context.ip })

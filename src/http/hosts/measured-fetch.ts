@@ -8,6 +8,8 @@ import type { Traffic } from '../../kernel/api/traffic.ts'
 import type { GuardedTenant } from '../../tenants/guard/guard.ts'
 
 const INTERNAL_ERROR = 500
+/** Such as `NEXT_REDIRECT;replace;/login;307;` and `NEXT_HTTP_ERROR_FALLBACK;404`. */
+const NEXT_DIGEST = /^NEXT_(?:REDIRECT|HTTP_ERROR_FALLBACK);(?:.*;)?([1-5]\d\d);?$/
 
 const measuredBy = new WeakMap<Request, Set<Traffic>>()
 
@@ -41,10 +43,18 @@ export async function measureFetch(
     })
     return new Response(body(report), made)
   } catch (error) {
-    status = INTERNAL_ERROR // the framework responds
+    status = thrownStatus(error) // the framework responds
     report()
     throw error
   }
+}
+
+/** Redirects and errors of SvelteKit and Remix are no `Error` and have a status, those of Next.js have it at the end of `digest`. */
+function thrownStatus(error: unknown): number {
+  const { status, digest } = (error ?? {}) as { readonly status?: unknown; readonly digest?: unknown }
+  if (!(error instanceof Error)) return typeof status === 'number' ? status : INTERNAL_ERROR
+  const code = typeof digest === 'string' ? NEXT_DIGEST.exec(digest)?.[1] : undefined
+  return code === undefined ? INTERNAL_ERROR : Number(code)
 }
 
 function isFirst(traffic: Traffic, request: Request): boolean {

@@ -83,7 +83,7 @@ export function guardFetch<Asked extends Request = Request, Args extends unknown
       runGuard(by, new FetchRequest(request), ip?.(request, ...args), {
         admitted({ tenant }, requestId) {
           const response = handle(request, new Guarded(tenant), ...args).then((made) =>
-            requestId === null ? made : withHeaders(made, { 'x-request-id': requestId }),
+            requestId === null ? made : withHeaders(made, { 'x-request-id': requestId }, 'set'),
           )
           measureFetch(by.traffic, tenant, request, response).then(resolve, reject)
         },
@@ -118,7 +118,7 @@ export function enforceQuota<Asked extends Request = Request, Args extends unkno
       if (problem) return responseOf(problem)
       throw error
     }
-    return withHeaders(await handler(request, guarded, ...args), headers)
+    return withHeaders(await handler(request, guarded, ...args), headers, 'append')
   }
 }
 
@@ -210,17 +210,19 @@ class FetchRequest<Asked extends Request> implements GuardedRequest<Asked> {
   }
 }
 
-/** Adds to list headers. The headers of a redirect and of a response of `fetch` cannot be changed. */
-function withHeaders(response: Response, headers: Readonly<Record<string, string>>): Response {
-  const entries = Object.entries(headers).filter(([name, value]) => !response.headers.get(name)?.includes(value))
-  if (entries.length === 0) return response
+/** `append` adds to list headers. The headers of a redirect and of a response of `fetch` cannot be changed. */
+function withHeaders(response: Response, headers: Readonly<Record<string, string>>, write: 'append' | 'set'): Response {
+  const isMissing = ([name, value]: [string, string]) =>
+    write === 'set' ? response.headers.get(name) !== value : !response.headers.get(name)?.includes(value)
+  const entries = Object.entries(headers).filter(isMissing)
+  const written = (to: Response) => {
+    for (const [name, value] of entries) to.headers[write](name, value)
+    return to
+  }
   try {
-    for (const [name, value] of entries) response.headers.append(name, value)
-    return response
+    return written(response)
   } catch {
-    const copy = new Response(response.body, response)
-    for (const [name, value] of entries) copy.headers.append(name, value)
-    return copy
+    return written(new Response(response.body, response))
   }
 }
 

@@ -108,7 +108,7 @@ export interface Waiting<State = any> {
   readonly failure: (state: State) => TenancyError | undefined
   /** On the database: does the job in this process, and waits for its end. Default: a worker does it. */
   readonly work?: (service: any, state: State, options: WorkOptions<State>) => Promise<unknown>
-  /** A message after an interruption. */
+  /** A message after an interruption, and after a state that could not be read. */
   readonly interrupted?: (state: State) => string
 }
 

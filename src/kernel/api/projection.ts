@@ -81,11 +81,8 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
   const { name, wait, filter, instead, progress } = form
   const runOne = async (caller: Caller, input: CommandInput) => {
     const isInstead = instead !== undefined && input.options[keyOf(instead.option.flags)]
-    return run(
-      { operation: isInstead ? instead.operation : operation, form, caller },
-      inputOf(fields, form, input),
-      input,
-    )
+    const called = isInstead ? instead.operation : operation
+    return run({ operation: called, form, caller }, inputOf(fields, form, input), input)
   }
   const runWith = async (caller: Caller, input: CommandInput) => {
     if (!filter) return runOne(caller, input)
@@ -259,18 +256,22 @@ async function settled(
   show(state)
   const seconds: unknown = options[keyOf(wait.option.flags)]
   const until = typeof seconds === 'number' ? AbortSignal.any([signal, AbortSignal.timeout(seconds * 1_000)]) : signal
-  const isSettled = async () => {
+  let isUnknown = false
+  const read = async () => {
+    isUnknown = true
     const now = await wait.read(state, call)
+    isUnknown = false
     show(now)
-    return !wait.isPending(now)
+    return now
   }
+  const isSettled = async () => !wait.isPending(await read())
   try {
     await caller.settle({ operation, reply, signal: until, isSettled, state, work: wait.work, show })
+    signal.throwIfAborted()
+    return await read()
   } finally {
-    if (signal.aborted && wait.interrupted) terminal.say(wait.interrupted(state))
+    if ((signal.aborted || isUnknown) && wait.interrupted) terminal.say(wait.interrupted(state))
   }
-  signal.throwIfAborted()
-  return wait.read(state, call)
 }
 
 function print(

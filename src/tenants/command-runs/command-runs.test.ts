@@ -98,6 +98,9 @@ describe('CommandRuns', () => {
   })
 
   test('keeps the last 20 runs, and those in progress', async () => {
+    const killed = await world.open()
+    const left = await killed.tenants.commandRuns.start('active')
+    await killed.stop()
     const made: string[] = []
     for (let n = 0; n < 22; n++) {
       made.push(await runs.start('active'))
@@ -106,5 +109,6 @@ describe('CommandRuns', () => {
     await others.resume(`${made[2]}`)
     await expect(others.resume(`${made[1]}`)).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
     expect(await runs.counts(`${made[0]}`)).toMatchObject({ total: 5 })
+    await expect(others.resume(left)).rejects.toMatchObject({ code: 'E_NOT_FOUND' })
   })
 })

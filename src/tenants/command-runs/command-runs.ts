@@ -159,5 +159,5 @@ const CLAIM = `
   returning item.tenant_id, item.state`
 
 const PRUNE = `
-  delete from multitenancy.command_runs where process_id is null and id in (
+  delete from multitenancy.command_runs where (process_id is null or not ${isAlive('process_id')}) and id in (
     select id from multitenancy.command_runs order by created_at desc, id desc offset $1)`

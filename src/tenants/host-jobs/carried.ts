@@ -1,17 +1,22 @@
 /** The context that a job of a host carries from the request that sent it, as `$tenantry` in the data of the job. */
 import { z } from 'zod'
 import { type Context, currentContext } from '../../kernel/base/context.ts'
+import { parseTraceparent } from '../../kernel/base/trace-context.ts'
 
 const ACTOR_TYPES = ['admin', 'cli', 'host', 'user', 'system', 'impersonator'] as const
+const MAX_LABEL = 256
+
+/** For logs and audit entries only: a longer text is cut, so that the job still runs. */
+const label = z.string().transform((text) => text.slice(0, MAX_LABEL))
 
 /** Data from a queue: other programs may have written it. */
 export const Carried = z.object({
   /** Null: the job was sent without a tenant. */
-  tenantId: z.string().nullable(),
-  requestId: z.string().nullable(),
-  /** For logs and audit entries only. It gives no rights. */
-  actor: z.object({ type: z.enum(ACTOR_TYPES), id: z.string(), name: z.string() }),
-  traceparent: z.string().optional(),
+  tenantId: z.string().min(1).nullable(),
+  requestId: label.nullable(),
+  /** It gives no rights. */
+  actor: z.object({ type: z.enum(ACTOR_TYPES), id: label, name: label }),
+  traceparent: z.unknown().optional().transform(parseTraceparent),
 })
 export type Carried = z.infer<typeof Carried>
 
@@ -24,9 +29,10 @@ export function carry<Data extends object>(data: Data): CarriedData<Data> {
   return { ...data, $tenantry: { tenantId: tenantId || null, requestId, actor, traceparent } }
 }
 
-/** The context in the data of a job; undefined if it is missing or invalid. */
-export function carriedBy(data: unknown): Carried | undefined {
-  return Carried.safeParse((data as { $tenantry?: unknown } | null | undefined)?.$tenantry).data
+/** The context in the data of a job: undefined if the data has none, null if it is invalid. */
+export function carriedBy(data: unknown): Carried | undefined | null {
+  const carried = (data as { $tenantry?: unknown } | null | undefined)?.$tenantry
+  return carried === undefined ? undefined : (Carried.safeParse(carried).data ?? null)
 }
 
 /** The context in which a job begins: that of its sender, without the tenant and the address. */

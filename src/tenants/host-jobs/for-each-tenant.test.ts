@@ -117,10 +117,14 @@ describe('forEachTenant', () => {
     expect(seen).toHaveLength(1)
   })
 
-  test('is rejected in the context of a tenant, and with an invalid concurrency', async () => {
+  test('is rejected in the context of a tenant, and with invalid and unknown options', async () => {
     const { tenancy } = world
     const loop = () => tenancy.forEachTenant({}, () => undefined)
     await expect(tenancy.run('t1', loop)).rejects.toThrow(TenantMismatch)
-    await expect(tenancy.forEachTenant({ concurrency: 0 }, () => undefined)).rejects.toThrow('concurrency')
+    const invalid = { concurrency: 0, status: 'suspended', onError: 'skip', q: 1, concurency: 8 }
+    for (const [name, value] of Object.entries(invalid)) {
+      const looped = tenancy.forEachTenant({ [name]: value } as object, () => expect.fail('it ran'))
+      await expect(looped).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message: expect.stringContaining(name) })
+    }
   })
 })

@@ -4,10 +4,11 @@
  * - Reads the tenants page by page. A tenant that is created during the loop is not included.
  * - Checks each tenant again at its turn: one that is no longer active is skipped.
  */
+import { z } from 'zod'
 import type { PageOf } from '../../kernel/api/page.ts'
 import { mapConcurrent } from '../../kernel/base/concurrency.ts'
 import { currentContext } from '../../kernel/base/context.ts'
-import { invalid } from '../../kernel/base/errors.ts'
+import { parsed } from '../../kernel/base/validate.ts'
 import type { TenantHandle } from '../handles/handle.ts'
 import type { Scope } from '../handles/tenant-context.ts'
 import type { TenantFilter } from '../registry/registry.ts'
@@ -30,6 +31,14 @@ export interface ForEachTenantOptions {
   readonly signal?: AbortSignal
 }
 
+const Options = z.strictObject({
+  status: z.literal('active').optional(),
+  q: z.string().optional(),
+  concurrency: z.int().min(1).default(CONCURRENCY),
+  onError: z.enum(['stop', 'continue']).default('stop'),
+  signal: z.custom<AbortSignal>().optional(),
+})
+
 export interface ForEachTenantResult {
   readonly done: number
   /** With `onError: 'continue'`: the error of each failed tenant, in the order of the failures. */
@@ -45,12 +54,10 @@ export interface ForEachTenantDependencies {
 
 export async function forEachTenant(
   { scope, tenants }: ForEachTenantDependencies,
-  { q, concurrency = CONCURRENCY, onError = 'stop', signal }: ForEachTenantOptions,
+  options: ForEachTenantOptions,
   work: (tenant: TenantHandle) => unknown,
 ): Promise<ForEachTenantResult> {
-  if (!Number.isInteger(concurrency) || concurrency < 1) {
-    throw invalid([{ path: 'concurrency', message: 'must be a whole number above 0' }])
-  }
+  const { q, concurrency, onError, signal } = parsed(Options, options)
   const { tenantId } = currentContext()
   if (tenantId !== undefined && tenantId !== null) {
     throw TenantMismatch('forEachTenant uses all tenants: call it outside of a guarded route, a job and tenancy.run().')

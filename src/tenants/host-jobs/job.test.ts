@@ -54,13 +54,42 @@ describe('job', () => {
   test.each([
     ['no data', undefined],
     ['data without $tenantry', { to: 'ann' }],
-    ['a tenant only', { $tenantry: { tenantId: 'acme' } }],
-    ['an unknown type of actor', { $tenantry: { tenantId: 'acme', requestId: null, actor: { ...ANN, type: 'root' } } }],
     ['no tenant', { $tenantry: { tenantId: null, requestId: null, actor: ANN } }],
   ])('rejects %s', async (_, data) => {
     await expect(job()({ data })).rejects.toMatchObject({
       code: 'E_TENANT_NOT_IDENTIFIED',
       name: 'UnrecoverableError',
+    })
+  })
+
+  test.each([
+    ['a tenant only', { tenantId: 'acme' }],
+    ['an unknown type of actor', { ...sent('acme').$tenantry, actor: { ...ANN, type: 'root' } }],
+    ['an empty tenant', sent('').$tenantry],
+    ['null', null],
+  ])('rejects %s as $tenantry, also with central, so that the queue repeats the job', async (_, $tenantry) => {
+    const central = world.tenancy.job(async () => 'done', { central: true })
+    for (const handler of [job(), central]) {
+      const error = await handler({ data: { $tenantry } }).catch((reason) => reason)
+      expect(error).toMatchObject({ code: 'E_TENANT_NOT_IDENTIFIED' })
+      expect(error.name).not.toBe('UnrecoverableError')
+    }
+  })
+
+  test('cuts long texts of $tenantry, and ignores an invalid trace', async () => {
+    const long = 'x'.repeat(1_000)
+    const handler = world.tenancy.job(async () => currentContext())
+    const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+    const carried = { tenantId: 'acme', requestId: long, actor: { type: 'user', id: long, name: long } }
+    const cut = long.slice(0, 256)
+    const context = { requestId: cut, actor: { type: 'user', id: cut, name: cut } }
+    for (const invalid of ['no trace', `${traceparent}\n`, 1]) {
+      const ran = await handler({ data: { $tenantry: { ...carried, traceparent: invalid } } })
+      expect(ran).toMatchObject({ ...context, traceparent: undefined })
+    }
+    expect(await handler({ data: { $tenantry: { ...carried, traceparent } } })).toMatchObject({
+      ...context,
+      traceparent,
     })
   })
 
@@ -185,7 +214,7 @@ describe('BullMQ', () => {
   test('a job without $tenantry fails in its first attempt, and a skipped job completes', async () => {
     const send = await opened(world.tenancy.job(async () => 'done'))
     expect(await send({ to: 'ann' }, 3)).toEqual({
-      result: 'The data of the job has no valid $tenantry. Send it with tenancy.carry(data).',
+      result: 'The data of the job has no $tenantry. Send it with tenancy.carry(data).',
       attemptsMade: 1,
     })
     expect(await send(sent('asleep'), 3)).toEqual({ result: null, attemptsMade: 1 })

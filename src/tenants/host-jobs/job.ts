@@ -1,7 +1,8 @@
 /**
  * Runs the jobs of a host's own queue (BullMQ, pg-boss) in the context of their tenants.
  *
- *   data ─► no valid $tenantry, or no tenant in it ─► rejected, except with `central`
+ *   data ─► invalid $tenantry ─► rejected: the queue repeats the job, perhaps in a process of a newer release
+ *     ├───► no $tenantry, or no tenant in it ─► rejected permanently, except with `central`
  *     └───► tenant suspended or not found ─────────► skipped and logged, or rejected with `onUnusable: 'retry'`
  *             └─► not ready, in maintenance, database unavailable ─► rejected: the queue repeats the job
  *             └─► usable ─► the host's handler
@@ -69,6 +70,7 @@ export function createJob<Job, Result, Rest extends readonly unknown[]>(
   return (job, ...rest) => {
     const carried = carriedBy(data(job))
     const run = async (): Promise<Result | undefined> => {
+      if (carried === null) throw TenantNotIdentified(INVALID)
       if (carried?.tenantId) return inTenant(carried.tenantId, job, rest)
       if (!central) throw withoutTenant(carried)
       return await work(job, undefined, ...rest)
@@ -79,12 +81,15 @@ export function createJob<Job, Result, Rest extends readonly unknown[]>(
 
 const isPermanent = (error: unknown): boolean => TenantIsSuspended.matches(error) || TenantNotFound.matches(error)
 
+const INVALID =
+  'The $tenantry of the job is invalid. Send it with tenancy.carry(data), and run workers of the release of its sender or of a newer one.'
+
 /** A repetition has the same data. BullMQ does not repeat a job after an error of this name. */
 function withoutTenant(carried: Carried | undefined): Error {
   const error = TenantNotIdentified(
     carried
       ? 'The job has no tenant: it was sent outside of one. Send it in the context of a tenant, or accept it with { central: true }.'
-      : 'The data of the job has no valid $tenantry. Send it with tenancy.carry(data).',
+      : 'The data of the job has no $tenantry. Send it with tenancy.carry(data).',
   )
   return Object.defineProperty(error, 'name', { value: 'UnrecoverableError' })
 }

@@ -39,6 +39,7 @@ const installation: Waiting<Tenant> = {
     if (failure) return InstallationFailed(`Tenant installation failed: ${failure.message}`)
     if (status === 'provisioning') return TenantNotReady('The installation continues; tenant:show shows its status.')
   },
+  interrupted: ({ id }) => `The installation of tenant "${id}" may still run. tenant:show ${id} shows its status.`,
 }
 
 const QueueCounts = z

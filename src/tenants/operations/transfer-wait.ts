@@ -37,7 +37,7 @@ export const untilEnded = (started: Started, result?: Waiting<Transfer>['result'
   failure: failureOf,
   work: ({ transfers }: Tenants, transfer, options) => carriedOut(transfers, transfer, options),
   interrupted: ({ kind, tenantId, id }) =>
-    `The ${kind} ${id} has not ended. A worker continues it; tenant:transfer:list ${tenantId} shows its progress.`,
+    `The ${kind} ${id} may still run, and a worker continues it. tenant:transfer:list ${tenantId} shows its progress.`,
 })
 
 /** The last segment of `Location` is the id of the transfer, or of the backup, which is equal. */
