@@ -83,4 +83,27 @@ describe.for(['schema-pg', 'sqlite-memory'])('%s', (isolation) => {
       expect(await effects(id)).toEqual({ actors: ['ann'], deliveries: 1, counted: [2], tracked: 3 }),
     )
   })
+
+  test.for(['x\0', 'half an emoji \ud83d'])(
+    'a call by an actor whose name cannot be stored fails: %j',
+    async (name) => {
+      const tenant = await tenancy.tenant(id)
+      const failing = runInContext({ actor: { ...ANN, name } }, () => tenant.transaction(() => callAll(id)))
+      await expect(failing).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    },
+  )
+})
+
+test('SQL whose error contains NUL does not stop the entries behind it', async () => {
+  const id = 'of-schema-pg'
+  const { pool } = await tenancy.tenant(id)
+  const post = 'select tenantry.post(gen_random_uuid(), $1, $2)'
+  await pool.query(post, ['quotas.track', JSON.stringify({ quota: '\0', amount: 1 })])
+  await pool.query(post, ['metrics.increment', JSON.stringify({ key: 'behind', amount: 1 })])
+  await eventually(async () => expect((await tenancy.metrics.list(id, { key: 'behind' })).data).toHaveLength(1))
+  const { failed } = tenancy.tenants.outbox
+  const isKept = [{ kind: 'quotas.track', error: expect.stringContaining('\u{fffd}') }]
+  await eventually(async () => expect((await failed.list({ tenantId: id })).data).toMatchObject(isKept))
+  expect(await failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 1 })
+  expect((await failed.list({ tenantId: id })).data).toMatchObject(isKept)
 })

@@ -10,8 +10,9 @@ import { baseObjects } from './migrations/postgres-migrator.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { inTransaction } from './transactions/owner-transaction.ts'
 
-/** An entry has 256 KiB at most. */
 const BATCH = 200
+/** A batch ends with the entry that exceeds it. An entry has 256 KiB at most. */
+const BATCH_BYTES = 4 * 1024 * 1024
 /** Missing database, database whose drop was interrupted, and one without the objects. */
 const MISSING = new Set(['3D000', '55000', '42P01', '3F000'])
 const LOCK_NOT_AVAILABLE = '55P03'
@@ -20,6 +21,13 @@ const POST = 'select tenantry.post($1, $2, $3, $4, $5)'
 const BEGIN = { begin: 'begin; set local enable_seqscan = off; set local enable_sort = off' }
 /** Passes over deleted entries by the index. */
 const FIRST = 'select from tenantry.outbox order by seq limit 1'
+
+const BYTES = 'octet_length(payload) + coalesce(octet_length(context), 0)'
+
+interface TakenEntry extends PostedEntry {
+  readonly seq: number
+  readonly bytes: number
+}
 
 export interface OutboxDatabases {
   readonly reach: 'shared database' | 'own database'
@@ -92,9 +100,9 @@ async function relayAll(
     const rows = await inTransaction(
       client,
       async () => {
-        const values = [options.kinds, options.tenantId, BATCH, after]
-        const taken = await client.query<PostedEntry & { readonly seq: number }>(takeText(options), values)
-        const entries = taken.rows.map(({ seq: _, ...entry }) =>
+        const values = [options.kinds, options.tenantId, BATCH, after, BATCH_BYTES]
+        const taken = await client.query<TakenEntry>(takeText(options), values)
+        const entries = taken.rows.map(({ seq: _, bytes: __, ...entry }) =>
           tenantId === undefined ? entry : { ...entry, tenantId },
         )
         if (entries.length > 0) await apply(entries)
@@ -102,17 +110,21 @@ async function relayAll(
       },
       BEGIN,
     )
-    if (rows.length < BATCH && after === 0) return
-    after = rows.length < BATCH ? 0 : Math.max(...rows.map(({ seq }) => seq))
+    const isFull = rows.length === BATCH || rows.reduce((sum, { bytes }) => sum + bytes, 0) > BATCH_BYTES
+    if (!isFull && after === 0) return
+    after = isFull ? Math.max(...rows.map(({ seq }) => seq)) : 0
   }
 }
 
 /** Without kinds, entries that another relay holds are waited for. */
 const takeText = ({ kinds }: RelayOptions): string => `
   delete from tenantry.outbox where seq = any (array(
-    select seq from tenantry.outbox where ($1::text[] is null or kind = any ($1)) and ($2::text is null or tenant = $2)
-      and seq > $4 order by seq limit $3 for update ${kinds ? 'skip locked' : ''}))
-  returning seq::float8 as seq, id, tenant as "tenantId", kind, payload, context, mac, posted_at as "postedAt"`
+    select seq from (select seq, bytes, sum(bytes) over (order by seq) as total from (
+      select seq, ${BYTES} as bytes from tenantry.outbox where ($1::text[] is null or kind = any ($1))
+        and ($2::text is null or tenant = $2) and seq > $4 order by seq limit $3 for update ${kinds ? 'skip locked' : ''}
+    ) locked) summed where total - bytes <= $5))
+  returning seq::float8 as seq, ${BYTES} as bytes, id, tenant as "tenantId", kind, payload, context, mac,
+    posted_at as "postedAt"`
 
 /** The lock excludes transactions that have posted and not ended. */
 const whileEmpty = (client: pg.ClientBase, work: () => Promise<void>): Promise<boolean> =>
