@@ -65,8 +65,9 @@ export class Marks {
   }
 
   /** Claims marks that no process has changed for 30 s. */
-  async claim(now = performance.now()): Promise<Mark[]> {
+  async claim(clock = () => performance.now()): Promise<Mark[]> {
     const { rows } = await this.#database.sql(`select ${COLUMNS} from multitenancy.outbox_marks`)
+    const now = clock() // A response can be late, and contain a mark that is newer than its request.
     const found = new Map<string, { readonly version: number; readonly since: number }>()
     const claimed: Mark[] = []
     for (const mark of rows as Mark[]) {

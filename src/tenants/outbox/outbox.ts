@@ -145,8 +145,8 @@ export class Outbox {
     this.#repeat(() => this.relayMarked(), MARKS_POLL_MS)
   }
 
-  /** Relays databases whose marks no process has renewed. @param now by `performance.now()` */
-  async relayMarked(now?: number): Promise<void> {
+  /** Relays databases whose marks no process has renewed. @param clock default: `performance.now` */
+  async relayMarked(clock?: () => number): Promise<void> {
     const relay = async (mark: Mark) => {
       try {
         await this.#relay(mark, { kinds: this.#kernel.outbox.names })
@@ -155,7 +155,7 @@ export class Outbox {
         this.#logFailure(mark, error)
       }
     }
-    await forEachConcurrent(await this.#marks.claim(now), MARKED_AT_ONCE, relay)
+    await forEachConcurrent(await this.#marks.claim(clock), MARKED_AT_ONCE, relay)
   }
 
   /** Resolves when no relay of this process is in progress. */
