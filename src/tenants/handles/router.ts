@@ -96,7 +96,9 @@ export function tenantSource(id: string, dependencies: SourceDependencies): Impo
 }
 
 /** Whether a statement may post to the outbox of its storage. */
-const mayPost = ({ text }: Statement): boolean => text.includes('tenantry.post') || text.includes('tenantry_outbox')
+const mayPost = ({ text }: Statement): boolean => POST.test(text)
+
+const POST = /tenantry"?\s*\.\s*"?post|tenantry_outbox/i
 
 /** Fails, so that PostgreSQL accepts nothing but a rollback of the transaction or of a savepoint before. */
 const ABORT: Statement = { text: 'select 1 / 0' }

@@ -2,7 +2,8 @@
  * Applies entries in the backoffice, each id of a tenant once.
  *
  * - The ids and the effects commit together. An id that is known is an entry whose deletion was rolled back.
- * - Ids are kept for 36 days. An older entry, on a restored server, may have been applied: it is stored as failed.
+ * - Ids are kept for 36 days. An older entry, on a restored server, may have been applied: it is stored as failed,
+ *   and only a retry with its id applies it.
  * - If a batch fails permanently, its entries are applied one by one, and those that fail are stored with their error.
  *   After any other error the entries stay where they are, for the next attempt.
  * - A failed entry that cannot be stored is stored without its arguments: no entry can block those behind it.
@@ -25,6 +26,7 @@ const PASSING = new Set(['40001', '40P01', '55P03', '57014'])
 interface Waiting extends Omit<OutboxEntry, 'payload'> {
   readonly kind: string
   readonly payload: string
+  readonly isOld?: boolean
 }
 
 export class Application {
@@ -52,7 +54,7 @@ export class Application {
         received.delete(key) // A batch may contain an id twice.
         const context = contextOf(secrets, { id, tenantId, kind, payload, postedAt, ...entry })
         const waiting = { id, tenantId, kind, payload, postedAt, context }
-        if (isOld) await this.#keepFailed(waiting, `The entry is older than ${APPLICABLE_DAYS} days.`)
+        if (isOld) await this.#keepFailed({ ...waiting, isOld }, `The entry is older than ${APPLICABLE_DAYS} days.`)
         else byKind.set(kind, [...(byKind.get(kind) ?? []), waiting])
       }
       for (const [kind, waiting] of byKind) await this.#applyAll(kind, waiting)
@@ -113,17 +115,24 @@ export class Application {
     }
   }
 
-  async #insertFailed({ id, tenantId, kind, payload, context, postedAt }: Waiting, error: string): Promise<void> {
+  async #insertFailed(
+    { id, tenantId, kind, payload, context, postedAt, isOld = false }: Waiting,
+    error: string,
+  ): Promise<void> {
     const { database, clock } = this.#kernel
     await database.sql(
-      `insert into multitenancy.outbox_failed (id, tenant_id, kind, payload, context, posted_at, failed_at, error)
-       values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing`,
-      [id, tenantId, kind, payload, JSON.stringify(context), postedAt, clock.now(), error],
+      `insert into multitenancy.outbox_failed
+         (id, tenant_id, kind, payload, context, posted_at, failed_at, error, is_old)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict do nothing`,
+      [id, tenantId, kind, payload, JSON.stringify(context), postedAt, clock.now(), error, isOld],
     )
   }
 }
 
-const parsed = ({ kind: _, payload, ...entry }: Waiting): OutboxEntry => ({ ...entry, payload: JSON.parse(payload) })
+const parsed = ({ kind: _, isOld: __, payload, ...entry }: Waiting): OutboxEntry => ({
+  ...entry,
+  payload: JSON.parse(payload),
+})
 
 export const mayPass = (error: unknown): boolean =>
   DependencyUnavailable.matches(error) ||

@@ -140,6 +140,14 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     await eventually(async () => expect((await numbers()).filter((n) => n >= 30)).toEqual([31]))
   })
 
+  test('statements requires the promise of the calls', async () => {
+    const { statements } = await tenancy.tenant(id)
+    const unawaited = () => {
+      tenancy.ledger.add(id, 32)
+    }
+    await expect(statements(unawaited as never)).rejects.toThrow(TypeError)
+  })
+
   test('a failed entry is kept with its error, the others of its batch are applied, and a retry applies it', async () => {
     const tenant = await tenancy.tenant(id)
     for (const { ledger } of opened.opened()) ledger.rejected.add(41)
@@ -182,6 +190,10 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     await eventually(async () => expect(await outboxRows()).toEqual([]))
     const { data } = await tenancy.tenants.outbox.failed.list({ tenantId: id })
     expect(data).toMatchObject([{ payload: { n: 50 }, error: 'The entry is older than 35 days.' }])
+    expect(await tenancy.tenants.outbox.failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 0 })
     expect(await numbers()).not.toContain(50)
+    const only = { tenantId: id, id: data[0]?.id }
+    expect(await tenancy.tenants.outbox.failed.retry(only)).toEqual({ applied: 1, failed: 0 })
+    expect(await numbers()).toContain(50)
   })
 }

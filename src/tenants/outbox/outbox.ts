@@ -107,6 +107,12 @@ export class Outbox {
     await this.#relay(location, { tenantId: driver.outbox.whileEmpty ? undefined : location.tenantId })
   }
 
+  /** Lets workers look at all databases of tenants, after a restore of the backoffice. */
+  markAll(): Promise<void> {
+    const own = this.#storage.drivers.filter(({ outbox }) => outbox.whileEmpty)
+    return this.#marks.markAll(own.map(({ name }) => name))
+  }
+
   /** Forgets storage that no statement can reach any more. */
   forget(location: StorageLocation): Promise<void> {
     return this.#marks.forget(location)
