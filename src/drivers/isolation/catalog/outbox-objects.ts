@@ -16,7 +16,8 @@ const SIGNATURE = 'tenantry.post(uuid, text, text, text, text)'
 const SEARCH_PATH = 'pg_catalog, pg_temp'
 const BODY = `
     begin
-      if octet_length(kind) > 100 or octet_length(mac) > ${MAX_MAC_BYTES} or octet_length(payload) + coalesce(octet_length(context), 0) > ${MAX_ENTRY_BYTES} then
+      if octet_length(kind) > 100 or octet_length(mac) > ${MAX_MAC_BYTES}
+          or octet_length(payload) + coalesce(octet_length(context), 0) > ${MAX_ENTRY_BYTES} then
         raise program_limit_exceeded using message = 'an entry of the outbox exceeds 256 KiB, or its kind or MAC 100 bytes';
       end if;
       perform payload::json;
