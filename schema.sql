@@ -174,9 +174,9 @@ create table outbox_received (
 create index outbox_received_posted on outbox_received using brin (posted_at);
 
 create table outbox_failed (
-  id uuid not null, tenant_id text not null, kind text not null, payload text not null, context jsonb not null,
+  id uuid not null, tenant_id text not null, kind text not null, payload text not null, context text not null,
   posted_at timestamptz(3) not null, failed_at timestamptz(3) not null, error text not null,
-  primary key (id, tenant_id));
+  is_old boolean not null default false, primary key (id, tenant_id));
 
 create sequence outbox_mark_versions;
 create table outbox_marks (

@@ -4,6 +4,7 @@ import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../src/drivers/isolation/sqlite/driver.ts'
 import { memoryStore } from '../src/drivers/store/memory.ts'
 import { recordChange, runInContext } from '../src/index.ts'
+import { floorOfUuidsAt, uuidv7 } from '../src/kernel/base/ids.ts'
 import { auditLogs } from '../src/satellites/audit-logs/index.ts'
 import { metrics } from '../src/satellites/metrics/index.ts'
 import { quotas } from '../src/satellites/quotas/index.ts'
@@ -12,6 +13,7 @@ import type { Tenancy } from '../src/tenancy/tenancy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/base/tenancy.ts'
 
 const ANN = { type: 'user', id: 'ann', name: 'Ann' } as const
+const DAY_MS = 86_400_000
 const EVENT = 'note.created'
 
 const satellites = () => [auditLogs(), webhooks(), metrics(), quotas()] as const
@@ -83,4 +85,39 @@ describe.for(['schema-pg', 'sqlite-memory'])('%s', (isolation) => {
       expect(await effects(id)).toEqual({ actors: ['ann'], deliveries: 1, counted: [2], tracked: 3 }),
     )
   })
+
+  test.for(['x\0', 'half an emoji \ud83d'])(
+    'a call by an actor whose name cannot be stored fails: %j',
+    async (name) => {
+      const tenant = await tenancy.tenant(id)
+      const failing = runInContext({ actor: { ...ANN, name } }, () => tenant.transaction(() => callAll(id)))
+      await expect(failing).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    },
+  )
+})
+
+test('a server whose clock is fast does not advance the ids of the process that relays', async () => {
+  const id = 'of-schema-pg'
+  await tenancy.kernel.database.sql(
+    `insert into tenantry.outbox (id, tenant, kind, payload, posted_at)
+     values (gen_random_uuid(), $1, 'changes.record', '{"action": "notes.early", "target": "note:1"}', now() + interval '1 year')`,
+    [id],
+  )
+  const entries = async () => (await tenancy.auditLogs.list(id, { action: 'notes.early' })).data
+  await eventually(async () => expect(await entries()).toHaveLength(1))
+  expect(uuidv7() < floorOfUuidsAt(Date.now() + DAY_MS)).toBe(true)
+})
+
+test('SQL whose error contains NUL does not stop the entries behind it', async () => {
+  const id = 'of-schema-pg'
+  const { pool } = await tenancy.tenant(id)
+  const post = 'select tenantry.post(gen_random_uuid(), $1, $2)'
+  await pool.query(post, ['quotas.track', JSON.stringify({ quota: '\0', amount: 1 })])
+  await pool.query(post, ['metrics.increment', JSON.stringify({ key: 'behind', amount: 1 })])
+  await eventually(async () => expect((await tenancy.metrics.list(id, { key: 'behind' })).data).toHaveLength(1))
+  const { failed } = tenancy.tenants.outbox
+  const isKept = [{ kind: 'quotas.track', error: expect.stringContaining('\u{fffd}') }]
+  await eventually(async () => expect((await failed.list({ tenantId: id })).data).toMatchObject(isKept))
+  expect(await failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 1 })
+  expect((await failed.list({ tenantId: id })).data).toMatchObject(isKept)
 })

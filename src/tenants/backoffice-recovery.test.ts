@@ -100,6 +100,18 @@ test('a transfer at the time of the dump is cancelled, and its storage is not dr
   })
 })
 
+test('databases of tenants are marked, because entries since the dump have no marks', async () => {
+  await install('marked', 'database-pg')
+  await install('unmarked', 'schema-pg')
+  await sql('delete from multitenancy.outbox_marks')
+  await tenants().reconcileAfterRestore()
+  const { placement, locator } = await locationOf('marked')
+  const { rows } = await sql(
+    'select placement, locator, tenant_id as "tenantId", isolation from multitenancy.outbox_marks',
+  )
+  expect(rows).toEqual([{ placement, locator, tenantId: 'marked', isolation: 'database-pg' }])
+})
+
 test('the purge of a tenant that was deleted at the time of the dump is postponed', async () => {
   await install('deleted', 'schema-pg')
   await tenants().delete('deleted')

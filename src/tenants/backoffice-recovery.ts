@@ -8,6 +8,7 @@ import { recordChange } from '../kernel/events/changes.ts'
 import { event } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { StorageReconciliation } from './lifecycle/storage-reconciliation.ts'
+import type { Outbox } from './outbox/outbox.ts'
 
 /** More than the epochs given to a tenant since the dump. */
 const EPOCHS_SKIPPED = 1_000
@@ -32,6 +33,7 @@ export interface BackofficeRestore {
 /** The functions of tenants that the reconciliation needs; `Tenants` implements it. */
 interface RestoredTenants {
   readonly reconciliation: Pick<StorageReconciliation, 'drivers' | 'placements' | 'mismatches'>
+  readonly outbox: Pick<Outbox, 'markAll'>
   readonly transfers: { cancelUnderWay(): Promise<number> }
   enterMaintenance(id: string, options: { readonly message: string }): Promise<unknown>
 }
@@ -65,6 +67,7 @@ export async function reconcileAfterRestore(
        where status = 'deleted' and purged_at is null and purge_at < $1 returning id`,
       [new Date(clock.now().getTime() + retentionMs)],
     )
+    await tenants.outbox.markAll()
     await events.publish(BackofficeRestored, {})
     const found = { kept: [...kept].sort(), transfers, places: places.rows.length, purges: purges.rows.length }
     await recordChange(events, {

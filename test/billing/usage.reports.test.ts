@@ -83,4 +83,21 @@ describe('a usage report of a host', () => {
     await open.send()
     expect(open.counted(customerId)).toBe(5)
   })
+
+  test('in a tenant’s transaction counts once after its commit, and not after a rollback', async () => {
+    const { tenantId } = await open.payer()
+    await open.tenancy.tenants.installation.install(tenantId, { isLast: true })
+    const { transaction } = await open.tenancy.tenant(tenantId)
+    const id = uuidv7()
+    const report = () => open.tenancy.billing.reportUsage(tenantId, 'api_calls', 5, { id })
+    const failing = transaction(async () => {
+      await open.tenancy.billing.reportUsage(tenantId, 'api_calls', 7, { id: uuidv7() })
+      throw new Error('rolled back')
+    })
+    await expect(failing).rejects.toThrow('rolled back')
+    await transaction(report)
+    await transaction(report)
+    await open.tenancy.tenants.outbox.settled()
+    expect(await open.batches(tenantId)).toMatchObject([{ meter: 'api_calls', quantity: 5 }])
+  })
 })

@@ -6,20 +6,43 @@ import type pg from 'pg'
 import { sqlState } from '../../kernel/database/database.ts'
 import type { StorageLocation } from '../../tenants/isolation/driver.ts'
 import type { DriverOutbox, PostedEntry, RelayOptions } from '../../tenants/isolation/outbox.ts'
+import { Semaphore } from './connections/semaphore.ts'
 import { baseObjects } from './migrations/postgres-migrator.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { inTransaction } from './transactions/owner-transaction.ts'
 
-/** An entry has 256 KiB at most. */
 const BATCH = 200
-/** Missing database, database whose drop was interrupted, and one without the objects. */
-const MISSING = new Set(['3D000', '55000', '42P01', '3F000'])
+/** A batch ends with the entry that exceeds it. An entry has 256 KiB at most. */
+const BATCH_BYTES = 4 * 1024 * 1024
+/** Missing database, and one without the objects. */
+const MISSING = new Set(['3D000', '42P01', '3F000'])
+/** Of a database whose drop was interrupted, and of one that accepts no connections. */
+const NO_CONNECTIONS = '55000'
+/** Each has a connection of its own, and one to the backoffice. */
+const MAX_RELAYS = 4
+/** For a transaction of another relay. */
+const LOCK_TIMEOUT_MS = 5_000
+/** Ends the transaction of a process that hangs. Its entries appear again, and their ids are known. */
+const IDLE_TIMEOUT_MS = 60_000
+/** The lock of `whileEmpty` blocks posts. */
+const EXCLUSIVE_IDLE_TIMEOUT_MS = 5_000
 const LOCK_NOT_AVAILABLE = '55P03'
 const POST = 'select tenantry.post($1, $2, $3, $4, $5)'
 /** By the index: without statistics, the planner would sort all entries for each batch. */
-const BEGIN = { begin: 'begin; set local enable_seqscan = off; set local enable_sort = off' }
+const BEGIN = {
+  begin: `begin; set local enable_seqscan = off; set local enable_sort = off; set local lock_timeout = ${LOCK_TIMEOUT_MS};
+    set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`,
+}
+const BEGIN_EXCLUSIVE = { begin: `begin; set local idle_in_transaction_session_timeout = ${EXCLUSIVE_IDLE_TIMEOUT_MS}` }
 /** Passes over deleted entries by the index. */
 const FIRST = 'select from tenantry.outbox order by seq limit 1'
+
+const BYTES = 'octet_length(payload) + coalesce(octet_length(context), 0)'
+
+interface TakenEntry extends PostedEntry {
+  readonly seq: number
+  readonly bytes: number
+}
 
 export interface OutboxDatabases {
   readonly reach: 'shared database' | 'own database'
@@ -32,6 +55,35 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
   const prepared = new WeakMap<PostgresServer, Set<string>>()
   const owned = <T>(location: StorageLocation, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
     serverOf(location.placement).ownedIn(databaseOf(location), work)
+  const relays = new Semaphore(MAX_RELAYS)
+  const { signal } = new AbortController()
+
+  /** Whether no database exists, or only the rest of one whose drop was interrupted. */
+  const isDropped = async (location: StorageLocation): Promise<boolean> => {
+    const text = 'select from pg_database where datname = $1 and datconnlimit <> -2'
+    const find = (client: pg.ClientBase) => client.query(text, [databaseOf(location)])
+    return (await serverOf(location.placement).ownedWithTimeout(find)).rowCount === 0
+  }
+
+  /** Undefined without storage. An error of `work` remains an error. */
+  const found = async <T>(
+    location: StorageLocation,
+    work: (client: pg.ClientBase) => Promise<T>,
+  ): Promise<T | undefined> => {
+    let isFound = false
+    try {
+      return await owned(location, async (client) => {
+        await client.query(FIRST)
+        isFound = true
+        return await work(client)
+      })
+    } catch (error) {
+      const state = sqlState(error) ?? ''
+      const isMissing = MISSING.has(state) || (state === NO_CONNECTIONS && isOwn && (await isDropped(location)))
+      if (isFound || !isMissing) throw error
+      return undefined
+    }
+  }
 
   return {
     post: ({ id, kind, payload, context, mac }) => ({ text: POST, values: [id, kind, payload, context, mac] }),
@@ -50,14 +102,15 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
     },
 
     async relay(location, options, apply) {
-      const relayed = (client: pg.ClientBase) => relayAll(client, isOwn ? location.tenantId : undefined, options, apply)
-      await owned(location, relayed).catch(orMissing(undefined))
+      const relayed = () =>
+        found(location, (client) => relayAll(client, isOwn ? location.tenantId : undefined, options, apply))
+      await (isOwn ? relays.run(signal, relayed) : relayed())
     },
 
     ...(isOwn
       ? {
           async whileEmpty(location: StorageLocation, work: () => Promise<void>) {
-            const isEmpty = await owned(location, (client) => whileEmpty(client, work)).catch(orMissing(undefined))
+            const isEmpty = await found(location, (client) => whileEmpty(client, work))
             if (isEmpty === undefined) await work()
             return isEmpty ?? true
           },
@@ -92,9 +145,9 @@ async function relayAll(
     const rows = await inTransaction(
       client,
       async () => {
-        const values = [options.kinds, options.tenantId, BATCH, after]
-        const taken = await client.query<PostedEntry & { readonly seq: number }>(takeText(options), values)
-        const entries = taken.rows.map(({ seq: _, ...entry }) =>
+        const values = [options.kinds, options.tenantId, BATCH, after, BATCH_BYTES]
+        const taken = await client.query<TakenEntry>(takeText(options), values)
+        const entries = taken.rows.map(({ seq: _, bytes: __, ...entry }) =>
           tenantId === undefined ? entry : { ...entry, tenantId },
         )
         if (entries.length > 0) await apply(entries)
@@ -102,33 +155,34 @@ async function relayAll(
       },
       BEGIN,
     )
-    if (rows.length < BATCH && after === 0) return
-    after = rows.length < BATCH ? 0 : Math.max(...rows.map(({ seq }) => seq))
+    const isFull = rows.length === BATCH || rows.reduce((sum, { bytes }) => sum + bytes, 0) > BATCH_BYTES
+    if (!isFull && after === 0) return
+    after = isFull ? Math.max(...rows.map(({ seq }) => seq)) : 0
   }
 }
 
 /** Without kinds, entries that another relay holds are waited for. */
 const takeText = ({ kinds }: RelayOptions): string => `
   delete from tenantry.outbox where seq = any (array(
-    select seq from tenantry.outbox where ($1::text[] is null or kind = any ($1)) and ($2::text is null or tenant = $2)
-      and seq > $4 order by seq limit $3 for update ${kinds ? 'skip locked' : ''}))
-  returning seq::float8 as seq, id, tenant as "tenantId", kind, payload, context, mac, posted_at as "postedAt"`
+    select seq from (select seq, bytes, sum(bytes) over (order by seq) as total from (
+      select seq, ${BYTES} as bytes from tenantry.outbox where ($1::text[] is null or kind = any ($1))
+        and ($2::text is null or tenant = $2) and seq > $4 order by seq limit $3 for update ${kinds ? 'skip locked' : ''}
+    ) locked) summed where total - bytes <= $5))
+  returning seq::float8 as seq, ${BYTES} as bytes, id, tenant as "tenantId", kind, payload, context, mac,
+    posted_at as "postedAt"`
 
 /** The lock excludes transactions that have posted and not ended. */
 const whileEmpty = (client: pg.ClientBase, work: () => Promise<void>): Promise<boolean> =>
-  inTransaction(client, async () => {
-    await client.query('lock table tenantry.outbox in share mode nowait')
-    const { rowCount } = await client.query(FIRST)
-    if (rowCount === 0) await work()
-    return rowCount === 0
-  }).catch((error) => {
+  inTransaction(
+    client,
+    async () => {
+      await client.query('lock table tenantry.outbox in share mode nowait')
+      const { rowCount } = await client.query(FIRST)
+      if (rowCount === 0) await work()
+      return rowCount === 0
+    },
+    BEGIN_EXCLUSIVE,
+  ).catch((error) => {
     if (sqlState(error) === LOCK_NOT_AVAILABLE) return false
     throw error
   })
-
-const orMissing =
-  <T>(value: T) =>
-  (error: unknown): T => {
-    if (MISSING.has(sqlState(error) ?? '')) return value
-    throw error
-  }

@@ -9,3 +9,6 @@ export function isValidPostgresJson(value: unknown): boolean {
   if (typeof value !== 'object' || value === null) return typeof value !== 'bigint'
   return Object.entries(value).every(([key, member]) => isValidPostgresText(key) && isValidPostgresJson(member))
 }
+
+/** The text with a replacement character for each NUL and each unpaired surrogate. */
+export const toPostgresText = (text: string): string => text.replaceAll('\0', '\u{fffd}').toWellFormed()

@@ -135,16 +135,17 @@ export class Events {
     return this.#database.outside(() => this.publish(type, payload))
   }
 
-  /** @param now time of the event; default: now */
+  /** @param occurredAt by the clock of another server, and not in the id; default: now */
   async publish<Type extends EventType>(
     type: Type,
     payload: z.input<Type['own']>,
-    now: Date = this.#clock.now(),
+    occurredAt?: Date,
   ): Promise<EventOf<Type>> {
+    const now = this.#clock.now()
     const published = type.schema.parse({
       ...payload,
       id: uuidv7(now.getTime()),
-      occurredAt: now.toISOString(),
+      occurredAt: (occurredAt ?? now).toISOString(),
       requestId: currentContext().requestId,
     }) as EventOf<Type>
     const within = this.#handlers.within.get(type.name) ?? []

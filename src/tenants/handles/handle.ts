@@ -34,11 +34,11 @@ export interface TenantHandle<Tables = any> {
   transaction<T>(work: (db: Kysely<Tables>) => Promise<T>): Promise<T>
   /**
    * The statements of such calls, for a transaction of a library: run them inside of it, on this handle. A statement is
-   * applied once, also if it is run again.
+   * applied once, also if it is run again. Throws a TypeError if `calls` returns no promise: it would not be awaited.
    *
    * @example
    *   const [{ text, values }] = await tenant.statements(() => tenancy.webhooks.dispatch('acme', 'note.created', { id: 1 }))
    *   await prisma.$transaction((tx) => tx.$executeRawUnsafe(text, ...values))
    */
-  statements(calls: () => unknown): Promise<readonly PostStatement[]>
+  statements(calls: () => PromiseLike<unknown>): Promise<readonly PostStatement[]>
 }

@@ -43,6 +43,8 @@ export class Handles {
   }
 }
 
+const NOT_AWAITED = 'statements requires a function that returns the promise of its calls.'
+
 /** Creates statements that post to the outbox. */
 interface Posts {
   statement(kind: string, payload: object): PostStatement
@@ -93,7 +95,9 @@ export function handleOver(
       const post = async (kind: string, payload: object) => {
         if (posts) statements.push(posts.statement(kind, payload))
       }
-      await enterOutbox({ tenantId, post }, async () => await calls())
+      const called: unknown = enterOutbox({ tenantId, post }, calls)
+      if (typeof (called as PromiseLike<unknown> | undefined)?.then !== 'function') throw new TypeError(NOT_AWAITED)
+      await called
       await posts?.prepare()
       return statements
     },

@@ -96,7 +96,12 @@ export function tenantSource(id: string, dependencies: SourceDependencies): Impo
 }
 
 /** Whether a statement may post to the outbox of its storage. */
-const mayPost = ({ text }: Statement): boolean => text.includes('tenantry.post') || text.includes('tenantry_outbox')
+const mayPost = ({ text }: Statement): boolean => POST.test(text)
+
+const POST = /tenantry"?\s*\.\s*"?post|tenantry_outbox/i
+
+/** Fails, so that PostgreSQL accepts nothing but a rollback of the transaction or of a savepoint before. */
+const ABORT: Statement = { text: 'select 1 / 0' }
 
 async function inItsTransaction(begin: TenantSource['begin'], statement: Statement): Promise<StatementResult> {
   const connection = await begin({})
@@ -221,11 +226,22 @@ class WatchedConnection implements TenantConnection {
     return this.#connection.inTransaction
   }
 
-  query(statement: Statement): Promise<StatementResult> {
+  async query(statement: Statement): Promise<StatementResult> {
     const query = () => this.#watched(statement.text, () => this.#connection.query(statement))
     if (!mayPost(statement)) return query()
     this.#hasPosted = true
-    return this.#dependencies.outbox.posting(this.#driver, this.#location, query)
+    let isDone = false
+    const post = async () => {
+      const result = await query()
+      isDone = true
+      return result
+    }
+    try {
+      return await this.#dependencies.outbox.posting(this.#driver, this.#location, post)
+    } catch (error) {
+      if (isDone) await this.#connection.query(ABORT).catch(() => undefined) // An entry without a mark must not commit.
+      throw error
+    }
   }
 
   begin(modes?: TransactionModes): Promise<void> {

@@ -2,17 +2,20 @@
  * Applies entries in the backoffice, each id of a tenant once.
  *
  * - The ids and the effects commit together. An id that is known is an entry whose deletion was rolled back.
- * - Ids are kept for 36 days. An older entry, on a restored server, may have been applied: it is stored as failed.
+ * - Ids are kept for 36 days. An older entry, on a restored server, may have been applied: it is stored as failed,
+ *   and only a retry with its id applies it.
  * - If a batch fails permanently, its entries are applied one by one, and those that fail are stored with their error.
  *   After any other error the entries stay where they are, for the next attempt.
+ * - A failed entry that cannot be stored is stored without its arguments: no entry can block those behind it.
  */
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from '../../kernel/database/database.ts'
+import { toPostgresText } from '../../kernel/database/postgres-text.ts'
 import { writeFailure } from '../../kernel/database/write-failures.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { OutboxEntry } from '../../kernel/outbox/kinds.ts'
 import type { PostedEntry } from '../isolation/outbox.ts'
-import { contextOf } from './posting.ts'
+import { contextOf, withoutMac } from './posting.ts'
 
 const APPLICABLE_DAYS = 35
 const KEPT_DAYS = 36
@@ -23,6 +26,7 @@ const PASSING = new Set(['40001', '40P01', '55P03', '57014'])
 interface Waiting extends Omit<OutboxEntry, 'payload'> {
   readonly kind: string
   readonly payload: string
+  readonly isOld?: boolean
 }
 
 export class Application {
@@ -50,7 +54,7 @@ export class Application {
         received.delete(key) // A batch may contain an id twice.
         const context = contextOf(secrets, { id, tenantId, kind, payload, postedAt, ...entry })
         const waiting = { id, tenantId, kind, payload, postedAt, context }
-        if (isOld) await this.#keepFailed(waiting, `The entry is older than ${APPLICABLE_DAYS} days.`)
+        if (isOld) await this.#keepFailed({ ...waiting, isOld }, `The entry is older than ${APPLICABLE_DAYS} days.`)
         else byKind.set(kind, [...(byKind.get(kind) ?? []), waiting])
       }
       for (const [kind, waiting] of byKind) await this.#applyAll(kind, waiting)
@@ -67,7 +71,7 @@ export class Application {
         [id, tenantId],
       )
       const [entry] = rows
-      if (entry) await outbox.apply(entry.kind, [parsed(entry)])
+      if (entry) await outbox.apply(entry.kind, [parsed({ ...entry, context: JSON.parse(entry.context) })])
       return entry !== undefined
     })
   }
@@ -95,17 +99,40 @@ export class Application {
     }
   }
 
-  async #keepFailed({ id, tenantId, kind, payload, context, postedAt }: Waiting, error: string): Promise<void> {
+  async #keepFailed(entry: Waiting, error: string): Promise<void> {
+    const { database, log } = this.#kernel
+    try {
+      await database.transaction(() => this.#insertFailed(entry, error))
+    } catch (failure) {
+      if (mayPass(failure)) throw failure
+      const { id, tenantId, kind } = entry
+      log.error(
+        { err: failure, id, tenantId, kind },
+        'a failed entry of the outbox could not be stored with its arguments',
+      )
+      const reason = `The entry could not be stored with its arguments (SQLSTATE ${sqlState(failure) ?? 'unknown'}).`
+      await this.#insertFailed({ ...entry, payload: 'null', context: withoutMac(tenantId) }, reason)
+    }
+  }
+
+  async #insertFailed(
+    { id, tenantId, kind, payload, context, postedAt, isOld = false }: Waiting,
+    error: string,
+  ): Promise<void> {
     const { database, clock } = this.#kernel
     await database.sql(
-      `insert into multitenancy.outbox_failed (id, tenant_id, kind, payload, context, posted_at, failed_at, error)
-       values ($1, $2, $3, $4, $5, $6, $7, $8) on conflict do nothing`,
-      [id, tenantId, kind, payload, JSON.stringify(context), postedAt, clock.now(), error],
+      `insert into multitenancy.outbox_failed
+         (id, tenant_id, kind, payload, context, posted_at, failed_at, error, is_old)
+       values ($1, $2, $3, $4, $5, $6, $7, $8, $9) on conflict do nothing`,
+      [id, tenantId, kind, payload, JSON.stringify(context), postedAt, clock.now(), error, isOld],
     )
   }
 }
 
-const parsed = ({ kind: _, payload, ...entry }: Waiting): OutboxEntry => ({ ...entry, payload: JSON.parse(payload) })
+const parsed = ({ kind: _, isOld: __, payload, ...entry }: Waiting): OutboxEntry => ({
+  ...entry,
+  payload: JSON.parse(payload),
+})
 
 export const mayPass = (error: unknown): boolean =>
   DependencyUnavailable.matches(error) ||
@@ -113,6 +140,8 @@ export const mayPass = (error: unknown): boolean =>
   writeFailure(error) !== undefined ||
   PASSING.has(sqlState(error) ?? '')
 
-/** Messages of a database contain names of tables, rows and servers. */
+/** Messages of a database contain names of tables, rows and servers. Others may contain arguments of the call. */
 export const messageOf = (error: unknown): string =>
-  error instanceof TenancyError ? error.message : 'The entry could not be applied. See the log for the cause.'
+  error instanceof TenancyError
+    ? toPostgresText(error.message)
+    : 'The entry could not be applied. See the log for the cause.'

@@ -87,11 +87,13 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     }
   })
 
-  test('post rejects payloads that are too large or not JSON', async () => {
+  test('post rejects payloads and MACs that are too large, and payloads that are not JSON', async () => {
     const { pool, transaction } = await tenancy.tenant(id)
     const post = (payload: string) => pool.query('select tenantry.post($1, $2, $3)', [randomUUID(), ADD, payload])
     await expect(post('{')).rejects.toMatchObject({ code: '22P02' })
     await expect(post(JSON.stringify('x'.repeat(256 * 1024)))).rejects.toMatchObject({ code: '54000' })
+    const mac = pool.query(`select tenantry.post($1, $2, '{}', null, repeat('x', 101))`, [randomUUID(), ADD])
+    await expect(mac).rejects.toMatchObject({ code: '54000' })
     const large = transaction(async () => tenancy.ledger.add(id, 'x'.repeat(256 * 1024) as never))
     await expect(large).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
   })
@@ -138,6 +140,14 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     await eventually(async () => expect((await numbers()).filter((n) => n >= 30)).toEqual([31]))
   })
 
+  test('statements requires the promise of the calls', async () => {
+    const { statements } = await tenancy.tenant(id)
+    const unawaited = () => {
+      tenancy.ledger.add(id, 32)
+    }
+    await expect(statements(unawaited as never)).rejects.toThrow(TypeError)
+  })
+
   test('a failed entry is kept with its error, the others of its batch are applied, and a retry applies it', async () => {
     const tenant = await tenancy.tenant(id)
     for (const { ledger } of opened.opened()) ledger.rejected.add(41)
@@ -157,6 +167,22 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     expect((await numbers()).filter((n) => n >= 40)).toEqual([40, 41, 42])
   })
 
+  test('an entry that cannot be stored as failed with its arguments is stored without them', async () => {
+    const { database } = tenancy.kernel
+    await database.sql("alter table multitenancy.outbox_failed add constraint storable check (payload not like '%43%')")
+    const { transaction } = await tenancy.tenant(id)
+    for (const { ledger } of opened.opened()) ledger.rejected.add(43)
+    await transaction(async () => {
+      for (const n of [43, 44]) await tenancy.ledger.add(id, n)
+    })
+    await eventually(async () => expect(await numbers()).toContain(44))
+    expect((await tenancy.tenants.outbox.failed.list({ tenantId: id })).data).toMatchObject([
+      { kind: ADD, payload: null, error: expect.stringContaining('SQLSTATE 23514') },
+    ])
+    await database.sql('delete from multitenancy.outbox_failed')
+    await database.sql('alter table multitenancy.outbox_failed drop constraint storable')
+  })
+
   test('an entry older than 35 days is not applied', async () => {
     const post = `insert into tenantry.outbox (id, tenant, kind, payload, posted_at)
       values (gen_random_uuid(), $1, $2, '{"n": 50}', now() - interval '35 days 1 second')`
@@ -164,6 +190,10 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     await eventually(async () => expect(await outboxRows()).toEqual([]))
     const { data } = await tenancy.tenants.outbox.failed.list({ tenantId: id })
     expect(data).toMatchObject([{ payload: { n: 50 }, error: 'The entry is older than 35 days.' }])
+    expect(await tenancy.tenants.outbox.failed.retry({ tenantId: id })).toEqual({ applied: 0, failed: 0 })
     expect(await numbers()).not.toContain(50)
+    const only = { tenantId: id, id: data[0]?.id }
+    expect(await tenancy.tenants.outbox.failed.retry(only)).toEqual({ applied: 1, failed: 0 })
+    expect(await numbers()).toContain(50)
   })
 }

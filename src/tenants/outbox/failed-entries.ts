@@ -60,7 +60,10 @@ export class FailedEntries {
     return cursors.keysetPage(query, keyset, { limit, cursor })
   }
 
-  /** Applies failed entries again: all, those of a tenant, or one. `E_DEPENDENCY_UNAVAILABLE` */
+  /**
+   * Applies failed entries again: all, those of a tenant, or one. Entries older than 35 days may have been applied, and
+   * require their id. `E_DEPENDENCY_UNAVAILABLE`
+   */
   async retry({
     tenantId,
     id,
@@ -68,7 +71,8 @@ export class FailedEntries {
     const { database, events } = this.#kernel
     const { rows } = await database.sql(
       `select id, tenant_id as "tenantId" from multitenancy.outbox_failed
-       where ($1::text is null or tenant_id = $1) and ($2::uuid is null or id = $2) order by failed_at, id`,
+       where ($1::text is null or tenant_id = $1) and (case when $2::uuid is null then not is_old else id = $2 end)
+       order by failed_at, id`,
       [tenantId ?? null, id ?? null],
     )
     const counts = { applied: 0, failed: 0 }

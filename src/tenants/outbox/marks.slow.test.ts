@@ -3,6 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { eventually, installed, type TestTenancy } from '../../testing/base/tenancy.ts'
+import type { IsolationDriver } from '../isolation/driver.ts'
 import { toLocation } from '../registry/registry.ts'
 import { type LedgerSatellites, type LedgerTenancy, NOTES, openLedger } from './outbox.fixture.ts'
 
@@ -15,10 +16,12 @@ let posting: LedgerTenancy
 /** Relays marked databases when a test asks for it. */
 let worker: LedgerTenancy
 let nowMs = 0
+/** Relays of marked databases by all processes. */
+let relays = 0
 
 beforeAll(async () => {
   const notes = { ...NOTES, up: 'create table notes (id int primary key)' }
-  opened = await openLedger({ isolation: [databasePg()], migrations: [notes] })
+  opened = await openLedger({ isolation: [countedDriver()], migrations: [notes] })
   posting = opened.tenancy
   await installed(posting, { id, name: 'Acme' })
   await installed(posting, { id: 'idle', name: 'Idle' })
@@ -27,7 +30,15 @@ beforeAll(async () => {
 })
 afterAll(() => opened.end())
 
-const another = () => opened.open({ role: 'api', isolation: [databasePg()] })
+function countedDriver(): IsolationDriver {
+  const driver = databasePg()
+  const relay: IsolationDriver['outbox']['relay'] = (...options) => {
+    relays++
+    return driver.outbox.relay(...options)
+  }
+  return { ...driver, outbox: { ...driver.outbox, relay } }
+}
+const another = () => opened.open({ role: 'api', isolation: [countedDriver()] })
 const marks = async () => {
   const { rows } = await posting.kernel.database.sql(
     'select tenant_id as "tenantId", version from multitenancy.outbox_marks order by tenant_id',
@@ -37,7 +48,7 @@ const marks = async () => {
 /** A worker looks at the marks after a time by its own clock. */
 async function look(afterMs: number): Promise<void> {
   nowMs += afterMs
-  await worker.tenants.outbox.relayMarked(nowMs)
+  await worker.tenants.outbox.relayMarked(() => nowMs)
 }
 const numbers = () => posting.ledger.numbers(id)
 const post = async (tenancy: LedgerTenancy, ...numbers: number[]) => {
@@ -106,13 +117,26 @@ test('only one of two workers claims a mark, and another mark of a process lets 
   await markAgain()
   const other = await another()
   await look(0)
-  await other.tenants.outbox.relayMarked(nowMs)
+  await other.tenants.outbox.relayMarked(() => nowMs)
   await markAgain()
   await look(UNCHANGED_MS)
   expect(await marks()).toMatchObject([{ tenantId: id }])
-  await other.tenants.outbox.relayMarked(nowMs)
+  await other.tenants.outbox.relayMarked(() => nowMs)
   nowMs += UNCHANGED_MS
-  await Promise.all([look(0), other.tenants.outbox.relayMarked(nowMs)])
+  relays = 0
+  await Promise.all([look(0), other.tenants.outbox.relayMarked(() => nowMs)])
+  expect(await marks()).toEqual([])
+  expect(relays).toBe(1)
+})
+
+test('a mark is unchanged since the response that contained it, not since the request', async () => {
+  await markAgain()
+  const looking = worker.tenants.outbox.relayMarked(() => nowMs)
+  nowMs += UNCHANGED_MS
+  await looking
+  await look(UNCHANGED_MS - 1)
+  expect(await marks()).toMatchObject([{ tenantId: id }])
+  await look(1)
   expect(await marks()).toEqual([])
 })
 

@@ -64,9 +64,21 @@ export class Marks {
     return now
   }
 
+  /** Marks the databases of all tenants with these drivers: a restored backoffice lacks marks. */
+  async markAll(isolations: readonly string[]): Promise<void> {
+    await this.#database.sql(
+      `insert into multitenancy.outbox_marks (placement, locator, tenant_id, isolation, epoch)
+       select placement, locator, id, isolation, epoch from multitenancy.tenants
+       where isolation = any ($1) and purged_at is null
+       on conflict (placement, locator) do update set version = excluded.version`,
+      [isolations],
+    )
+  }
+
   /** Claims marks that no process has changed for 30 s. */
-  async claim(now = performance.now()): Promise<Mark[]> {
+  async claim(clock = () => performance.now()): Promise<Mark[]> {
     const { rows } = await this.#database.sql(`select ${COLUMNS} from multitenancy.outbox_marks`)
+    const now = clock() // A response can be late, and contain a mark that is newer than its request.
     const found = new Map<string, { readonly version: number; readonly since: number }>()
     const claimed: Mark[] = []
     for (const mark of rows as Mark[]) {

@@ -53,7 +53,8 @@ export const operations = [
     method: 'POST',
     path: '/outbox/retry',
     summary: 'Apply failed entries of the outbox again',
-    description: 'Safe to run again: each entry is applied once. An entry that fails again stays, with its new error.',
+    description:
+      'Safe to run again: each entry is applied once. An entry that fails again stays, with its new error. An entry that was stored because it is older than 35 days may have been applied before, and is applied only with its id.',
     body: z.strictObject({ tenantId, id: z.uuid().optional().meta({ description: 'Only this entry' }) }),
     reply: RetriedEntries,
     command: {

@@ -107,6 +107,12 @@ export class Outbox {
     await this.#relay(location, { tenantId: driver.outbox.whileEmpty ? undefined : location.tenantId })
   }
 
+  /** Lets workers look at all databases of tenants, after a restore of the backoffice. */
+  markAll(): Promise<void> {
+    const own = this.#storage.drivers.filter(({ outbox }) => outbox.whileEmpty)
+    return this.#marks.markAll(own.map(({ name }) => name))
+  }
+
   /** Forgets storage that no statement can reach any more. */
   forget(location: StorageLocation): Promise<void> {
     return this.#marks.forget(location)
@@ -145,8 +151,8 @@ export class Outbox {
     this.#repeat(() => this.relayMarked(), MARKS_POLL_MS)
   }
 
-  /** Relays databases whose marks no process has renewed. @param now by `performance.now()` */
-  async relayMarked(now?: number): Promise<void> {
+  /** Relays databases whose marks no process has renewed. @param clock default: `performance.now` */
+  async relayMarked(clock?: () => number): Promise<void> {
     const relay = async (mark: Mark) => {
       try {
         await this.#relay(mark, { kinds: this.#kernel.outbox.names })
@@ -155,7 +161,7 @@ export class Outbox {
         this.#logFailure(mark, error)
       }
     }
-    await forEachConcurrent(await this.#marks.claim(now), MARKED_AT_ONCE, relay)
+    await forEachConcurrent(await this.#marks.claim(clock), MARKED_AT_ONCE, relay)
   }
 
   /** Resolves when no relay of this process is in progress. */

@@ -6,6 +6,7 @@ import { type Actor, type Context, currentContext } from '../../kernel/base/cont
 import { invalid } from '../../kernel/base/errors.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Secrets } from '../../kernel/crypto/crypto.ts'
+import { isValidPostgresJson } from '../../kernel/database/postgres-text.ts'
 import type { Tracing } from '../../kernel/resilience/tracing.ts'
 import type { NewEntry, PostedEntry } from '../isolation/outbox.ts'
 
@@ -18,7 +19,10 @@ export interface PostingDependencies {
   readonly tracing: Pick<Tracing, 'traceparent'>
 }
 
-/** An entry in the current context. `E_INVALID_REQUEST` if it is not JSON or exceeds 256 KiB. */
+/**
+ * An entry in the current context. `E_INVALID_REQUEST` if it is not JSON or exceeds 256 KiB, or if the context has text
+ * that PostgreSQL cannot store.
+ */
 export function newEntry(
   { secrets, tracing }: PostingDependencies,
   tenantId: string,
@@ -27,6 +31,9 @@ export function newEntry(
 ): NewEntry {
   const id = uuidv7()
   const payload = toJson(content)
+  if (!isValidPostgresJson(currentContext())) {
+    throw invalid([{ path: 'context', message: 'must not contain NUL or an unpaired surrogate' }])
+  }
   const context = JSON.stringify({ ...currentContext(), traceparent: tracing.traceparent() })
   if (Buffer.byteLength(payload) + Buffer.byteLength(context) > MAX_BYTES) {
     const message = "must not exceed 256 KiB as JSON in a tenant's transaction"
@@ -39,8 +46,11 @@ export function newEntry(
 export function contextOf(secrets: Secrets, entry: PostedEntry): Context {
   const { tenantId, context, mac } = entry
   const isOurs = context !== null && mac !== null && secrets.verify(signed(entry), PURPOSE, mac)
-  return isOurs ? { ...JSON.parse(context), tenantId } : { requestId: null, actor: SQL, ip: null, tenantId }
+  return isOurs ? { ...JSON.parse(context), tenantId } : withoutMac(tenantId)
 }
+
+/** The context of SQL of the host. */
+export const withoutMac = (tenantId: string): Context => ({ requestId: null, actor: SQL, ip: null, tenantId })
 
 const signed = ({ id, tenantId, kind, payload, context }: Omit<PostedEntry, 'mac' | 'postedAt'>): string =>
   JSON.stringify([id, tenantId, kind, payload, context])

@@ -53,6 +53,31 @@ describe.for(['schema-pg', 'rowscope-pg', 'sqlite-memory'])('%s', (isolation) =>
   })
 })
 
+test('an error of the backoffice while entries are applied is not taken for missing storage', async () => {
+  const id = 'undefined-table'
+  await installed(tenancy, { id, name: 'Acme', isolation: 'schema-pg' })
+  await (await tenancy.tenant(id)).transaction(() => tenancy.ledger.add(id, 4))
+  const location = await locationOf(id)
+  const apply = () => tenancy.kernel.database.sql('select from missing').then(() => undefined)
+  await expect(driverOf('schema-pg').outbox.relay(location, { tenantId: id }, apply)).rejects.toMatchObject({
+    code: '42P01',
+  })
+  await tenancy.tenants.lostPlacements.drop(location)
+  expect(await tenancy.ledger.numbers(id)).toEqual([4])
+})
+
+test('a batch ends with the entry that exceeds 4 MiB', async () => {
+  const id = 'large'
+  await installed(tenancy, { id, name: 'Large', isolation: 'schema-pg' })
+  const { pool } = await tenancy.tenant(id)
+  const post = `select tenantry.post(gen_random_uuid(), 'x', to_json(repeat('x', 200 * 1024))::text) from generate_series(1, 25)`
+  await pool.query(post)
+  const batches: number[] = []
+  const count = async (entries: readonly unknown[]) => void batches.push(entries.length)
+  await driverOf('schema-pg').outbox.relay(await locationOf(id), { tenantId: id }, count)
+  expect(batches).toEqual([21, 4])
+})
+
 test.for(['schema-pg', 'rowscope-pg'])('a copy of %s contains no entries', async (isolation) => {
   const id = `copied-${isolation}`
   await installed(tenancy, { id, name: 'Acme', isolation })

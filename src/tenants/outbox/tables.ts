@@ -4,7 +4,8 @@ import type { Migration } from '../../kernel/database/migrations.ts'
 /**
  * - `outbox_received`: ids of applied entries. An entry that appears again, after a killed relay or a restored server,
  *   is not applied again.
- * - `outbox_failed`: entries that could not be applied, with the context in which a retry applies them.
+ * - `outbox_failed`: entries that could not be applied, with the context in which a retry applies them. `is_old`: may
+ *   have been applied long ago.
  * - `outbox_marks`: databases of tenants (database-pg) that may have entries; see marks.ts.
  */
 export const tables: readonly Migration[] = [
@@ -16,9 +17,9 @@ export const tables: readonly Migration[] = [
       create index outbox_received_posted on outbox_received using brin (posted_at);
 
       create table outbox_failed (
-        id uuid not null, tenant_id text not null, kind text not null, payload text not null, context jsonb not null,
+        id uuid not null, tenant_id text not null, kind text not null, payload text not null, context text not null,
         posted_at timestamptz(3) not null, failed_at timestamptz(3) not null, error text not null,
-        primary key (id, tenant_id));
+        is_old boolean not null default false, primary key (id, tenant_id));
 
       create sequence outbox_mark_versions;
       create table outbox_marks (

@@ -9,13 +9,16 @@ import { createHash } from 'node:crypto'
 import pg from 'pg'
 
 export const MAX_ENTRY_BYTES = 256 * 1024
+/** A MAC has 43. */
+const MAX_MAC_BYTES = 100
 
 const SIGNATURE = 'tenantry.post(uuid, text, text, text, text)'
 const SEARCH_PATH = 'pg_catalog, pg_temp'
 const BODY = `
     begin
-      if octet_length(kind) > 100 or octet_length(payload) + coalesce(octet_length(context), 0) > ${MAX_ENTRY_BYTES} then
-        raise program_limit_exceeded using message = 'an entry of the outbox exceeds 256 KiB, or its kind 100 bytes';
+      if octet_length(kind) > 100 or octet_length(mac) > ${MAX_MAC_BYTES}
+          or octet_length(payload) + coalesce(octet_length(context), 0) > ${MAX_ENTRY_BYTES} then
+        raise program_limit_exceeded using message = 'an entry of the outbox exceeds 256 KiB, or its kind or MAC 100 bytes';
       end if;
       perform payload::json;
       insert into tenantry.outbox (id, tenant, kind, payload, context, mac)
