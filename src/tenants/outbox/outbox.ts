@@ -16,6 +16,7 @@
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { asSystem } from '../../kernel/base/context.ts'
 import { repeat } from '../../kernel/base/repeat.ts'
+import { isDatabaseUnavailable } from '../../kernel/database/availability.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
@@ -208,7 +209,12 @@ export class Outbox {
   #logFailure({ placement, tenantId }: StorageLocation, error: unknown): void {
     if (this.#isStopped) return
     const where = tenantId === '' ? { placement } : { placement, tenantId }
-    this.#kernel.database.log.warn({ err: error, ...where }, 'entries of the outbox could not be relayed; trying again')
+    // The health checks report a server that is unavailable.
+    const level = isDatabaseUnavailable(error) ? 'debug' : 'warn'
+    this.#kernel.database.log[level](
+      { err: error, ...where },
+      'entries of the outbox could not be relayed; trying again',
+    )
   }
 
   #repeat(work: () => Promise<void>, everyMs: number): void {
