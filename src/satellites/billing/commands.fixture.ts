@@ -22,7 +22,10 @@ export async function openProgram(): Promise<OpenProgram> {
   const file = join(directory, 'tenantry.config.json')
   await writeFile(
     file,
-    JSON.stringify({ plans: PLANS, billing: { stripe: { ...stripe, apiKey: undefined }, products } }),
+    JSON.stringify({
+      plans: PLANS,
+      billing: { stripe: { ...stripe, apiKey: undefined, webhookSecret: undefined }, products },
+    }),
   )
   const tenantry = inProcess({
     DATABASE_URL: open.url,
