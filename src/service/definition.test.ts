@@ -192,9 +192,9 @@ describe('satellites', () => {
     expect(namesOf(satellitesOn(await resolved({ satellites: { sso: false } })))).toEqual(withoutSso)
     expect(namesOf(satellitesOn(await resolved({ satellites: [parcels] })))).toEqual(['parcels'])
     expect(namesOf(satellitesOn(await resolved({})))).toEqual([])
-    expect(namesOf(builtInSatellites({ sso: false, webhooks: { maxAttempts: 8 } }))).toEqual(withoutSso)
+    expect(namesOf(builtInSatellites({ sso: false, webhooks: { maxAttempts: 8 } } as object))).toEqual(withoutSso)
     expect(() => builtInSatellites({ brandig: false } as object)).toThrow('satellite "brandig" not found')
-    expect(() => builtInSatellites({ webhooks: { maxAttempts: 99 } })).toThrow('maxAttempts')
+    expect(() => builtInSatellites({ webhooks: { maxAttempts: 99 } } as object)).toThrow('maxAttempts')
   })
 
   test('options of a satellite have no effect next to a list, and are a fault', async () => {
@@ -222,16 +222,14 @@ test('a definition starts with the built-in satellites, a satellite of the host,
   vi.stubEnv('LOG_LEVEL', 'verbose')
   const logger = createLogger({ level: 'silent' })
   const module = { url: pathToFileURL(join(folder, 'tenancy.ts')).href }
-  const all = [...builtInSatellites({ sso: false }), parcels]
+  const all = [...builtInSatellites({ sso: false } as object), parcels]
   const definition = defineTenancy({ migrations: '.', isolation: ['schema-pg'], satellites: all, logger }, module)
   const tenancy = await definition.start({ role: 'api' })
   onTestFinished(() => tenancy.stop())
   const { rows } = await tenancy.kernel.database.sql('select role from multitenancy.processes')
   expect(rows).toEqual([{ role: 'api' }])
-  expect(await tenancy.featureFlags.list('acme', { limit: 1 }).catch(({ code }) => code)).toBe('E_TENANT_NOT_FOUND')
   expect(tenancy.parcels).toEqual({})
-  // @ts-expect-error a disabled satellite is not typed
-  expect(tenancy.sso).toBeUndefined()
+  expect(tenancy).not.toHaveProperty('sso')
 
   const other = await createTenancy({ isolation: [schemaPg()], migrations: '.', role: 'api', logger }, module)
   await other.stop()
