@@ -20,7 +20,7 @@ import type { GuardedListener } from '../../src/http/hosts/node-guard.ts'
 import * as onWeb from '../../src/http/hosts/web.ts'
 import type { Logger } from '../../src/kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../src/tenants/guard/guard.ts'
-import { addressOf, type Host, listening, webServer } from './hosts.ts'
+import { addressOf, type Host, listening, webServerWithErrors } from './hosts.ts'
 import { type NestSetup, nestOnExpress, nestOnFastify } from './nest-application.ts'
 
 export interface Called {
@@ -154,13 +154,7 @@ export const guardedHosts: Readonly<Record<string, (guarded: Guarded) => Promise
       inner ? (request, _, bindings) => inner(request, bindings) : route,
       { ip: addressOf },
     )
-    return webServer(async (request, bindings) => {
-      try {
-        return await handle(request, bindings)
-      } catch (error) {
-        return new Response(`host: ${(error as Error).message}`, { status: 500 })
-      }
-    })
+    return webServerWithErrors(handle)
   },
 
   'nestjs with express': (guarded) => nestOnExpress(nestSetup(guarded)),

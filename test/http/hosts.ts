@@ -72,6 +72,16 @@ export const hosts: Readonly<Record<string, (http: Http) => Promise<Host>>> = {
 export const webServer = (fetch: (request: Request, bindings: HttpBindings) => Promise<Response>): Promise<Host> =>
   listening(createAdaptorServer({ fetch: fetch as FetchCallback, overrideGlobalObjects: false }) as Server)
 
+/** The same, with the response of the host for errors that its routes throw. */
+export const webServerWithErrors: typeof webServer = (fetch) =>
+  webServer(async (request, bindings) => {
+    try {
+      return await fetch(request, bindings)
+    } catch (error) {
+      return new Response(`host: ${(error as Error).message}`, { status: 500 })
+    }
+  })
+
 export const addressOf = (_: Request, { incoming }: HttpBindings): string | undefined => incoming.socket.remoteAddress
 
 export async function listening(server: Server): Promise<Host> {

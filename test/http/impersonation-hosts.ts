@@ -20,7 +20,7 @@ import { createLogger } from '../../src/kernel/base/logger.ts'
 import type { Guard } from '../../src/tenants/guard/guard.ts'
 import type { Impersonating } from '../../src/tenants/guard/impersonation-hook.ts'
 import { HostFilter } from './guarded-hosts.ts'
-import { addressOf, type Host, listening, webServer } from './hosts.ts'
+import { addressOf, type Host, listening, webServerWithErrors } from './hosts.ts'
 import { EVERY_PATH, type NestSetup, nestOnExpress, nestOnFastify, readText } from './nest-application.ts'
 
 export interface Called {
@@ -133,13 +133,7 @@ export const impersonationHosts: Readonly<Record<string, (acted: Acted) => Promi
     const handle = isReversed
       ? async (request: Request) => reversed(request, without)
       : onWeb.guardFetch(guard, impersonated, { ip: addressOf })
-    return webServer(async (request, bindings) => {
-      try {
-        return await handle(request, bindings)
-      } catch (error) {
-        return new Response(`host: ${(error as Error).message}`, { status: 500 })
-      }
-    })
+    return webServerWithErrors(handle)
   },
 
   'nestjs with express': (acted) => nestOnExpress(nestSetup(acted)),

@@ -69,7 +69,7 @@ export class StreamSender {
     await Promise.all(subscriptions.map(({ webhookId, stream }) => this.#sendAll(webhookId, stream, until)))
   }
 
-  /** Subscriptions that lag behind their streams. One that was disabled after failures is among them. */
+  /** Subscriptions that lag behind their streams. Includes subscriptions that were disabled after failures. */
   async lags(): Promise<readonly StreamLag[]> {
     const now = this.#kernel.clock.now().getTime()
     const lags: StreamLag[] = []
