@@ -29,7 +29,7 @@ export interface StartOptions {
 /** A tenancy that is not started. */
 export interface Definition<Satellites extends readonly Satellite[] = readonly Satellite[]> {
   readonly config: Config<Satellites>
-  /** Directory of relative paths. Absent: the working directory, in commands that of the file. */
+  /** Directory of relative paths. Absent: the working directory, of programs and of commands. */
   readonly directory: string | undefined
   /**
    * Starts the tenancy in this process. A value from the environment applies where the definition has none.

@@ -1,6 +1,7 @@
 /** Defines satellites: optional parts of a tenancy whose services use the tenants. */
 import { commandsOf } from '../kernel/api/projection.ts'
 import type { Part } from '../kernel/part-definition.ts'
+import { settingText } from '../kernel/processes/settings.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 
 export type { AnyOperation } from '../kernel/api/operation.ts'
@@ -27,6 +28,12 @@ export function defineSatellite<const Name extends string, Service>(
   const projected = commandsOf(operations).filter(({ name }) => !commands.some((one) => one.name === name))
   return { ...satellite, commands: [...projected, ...commands] }
 }
+
+/** `sharedOptions` of plain options: each value as JSON. Options without a value are left out. Give it no secret. */
+export const optionTexts = (options: object): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]])),
+  )
 
 /** The services of a list of satellites, by name. */
 export type ServicesOf<Satellites extends readonly Satellite[]> = {

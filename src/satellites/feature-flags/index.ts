@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
 import { FeatureFlags } from './feature-flags.ts'
 import { FeatureFlagChanged } from './model/events.ts'
@@ -25,6 +25,7 @@ export const featureFlags = (options: FeatureFlagsOptions = {}) => {
   return defineSatellite({
     name: 'featureFlags',
     summary: 'Flags for each tenant: on, off, or on for a stable percentage; OpenFeature and OFREP',
+    sharedOptions: optionTexts({ cacheTtl }),
     tables,
     tenantTables: ['feature_flags'],
     events: [FeatureFlagChanged],

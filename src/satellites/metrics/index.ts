@@ -1,6 +1,6 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { outboxEntry } from '../../kernel/outbox/kinds.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { commands } from './commands.ts'
 import { jobs, schedule } from './jobs.ts'
 import { INCREMENT, Increment } from './key.ts'
@@ -18,6 +18,7 @@ export const metrics = (options: MetricsOptions = {}) => {
   return defineSatellite({
     name: 'metrics',
     summary: 'Usage of tenants by day and key: requests, errors and bytes of guarded routes, and keys of the host',
+    sharedOptions: optionTexts(settings),
     tables,
     tenantTables: ['metric_sums'],
     service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),

@@ -1,4 +1,4 @@
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
 import { postedTracks } from './posted-tracks.ts'
@@ -15,6 +15,7 @@ export const quotas = (options: QuotasOptions = {}) =>
   defineSatellite({
     name: 'quotas',
     summary: 'Limits of plans: exact counters of a UTC day, rejection with 429',
+    sharedOptions: optionTexts({ headers: options.headers ?? true }),
     tables,
     tenantTables: ['quota_alerts'],
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],

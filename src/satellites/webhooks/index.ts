@@ -1,7 +1,7 @@
 import { parsed } from '../../kernel/base/validate.ts'
 import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import { outboxEntry } from '../../kernel/outbox/kinds.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
@@ -30,10 +30,13 @@ export type { Webhooks } from './webhooks.ts'
  *   await tenancy.webhooks.dispatch('acme', 'order.paid', { orderId: '1001' })
  */
 export const webhooks = (options: WebhooksOptions = {}) => {
-  const settings = withDefaults(parsed(Options, options, 'webhooks'))
+  const given = parsed(Options, options, 'webhooks')
+  const { concurrency: _concurrency, claim: _claim, ...shared } = given // limits of one process
+  const settings = withDefaults(given)
   return defineSatellite({
     name: 'webhooks',
     summary: 'Sends events of tenants to subscribed URLs: signed, retried, with a log of attempts and replay',
+    sharedOptions: optionTexts(shared),
     tables,
     tenantTables: ['webhook_counters'],
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],
