@@ -9,7 +9,7 @@ import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { z } from 'zod'
 import type { Satellite } from '../tenancy/satellite.ts'
-import { createTenancy as startTenancy, type Tenancy } from '../tenancy/tenancy.ts'
+import { createTenancy as startTenancy, type Tenancy, type TenancyConfig } from '../tenancy/tenancy.ts'
 import { resolveConfig } from './config.ts'
 import type { Configuration } from './settings.ts'
 import { tenancyConfigOf } from './tenancy-config.ts'
@@ -63,18 +63,32 @@ export const createTenancy = <const Satellites extends readonly Satellite[] = []
   module?: { readonly url: string },
 ): Promise<Tenancy<Satellites>> => defineTenancy(config, module).start()
 
-async function start<Satellites extends readonly Satellite[]>(
+const start = async <Satellites extends readonly Satellite[]>(
+  content: Config<Satellites>,
+  base: string | undefined,
+  options?: StartOptions,
+): Promise<Tenancy<Satellites>> => startTenancy(await configurationOf(content, base, process.env, options))
+
+/**
+ * The configuration of a tenancy.
+ *
+ * @param base directory of relative paths. Default: the working directory
+ * @param env values that the content has not
+ * @throws an error with all faults
+ */
+export async function configurationOf<Satellites extends readonly Satellite[]>(
   content: Config<Satellites>,
   base = process.cwd(),
+  env: Readonly<Record<string, string | undefined>>,
   { role }: StartOptions = {},
-): Promise<Tenancy<Satellites>> {
+): Promise<TenancyConfig<Satellites>> {
   const builtIn = Array.isArray(content?.satellites ?? []) ? undefined : await import('./satellites.ts')
   const config = await resolveConfig(
     { content, base, isDefinition: true },
-    { env: process.env, directory: process.cwd(), satellites: builtIn?.satellites, isLibrary: true },
+    { env, directory: process.cwd(), satellites: builtIn?.satellites, isLibrary: true },
   )
   const { databaseUrl: url = '', appKey = '', logger } = config
   const satellites = builtIn?.satellitesOn(config) ?? (config.satellites as readonly Satellite[])
   const given = { url, appKey, satellites, role: role ?? config.role, logger }
-  return startTenancy(await tenancyConfigOf(config, given)) as Promise<Tenancy<Satellites>>
+  return tenancyConfigOf(config, given) as Promise<TenancyConfig<Satellites>>
 }

@@ -97,9 +97,10 @@ export class NodeRequest<Raw> implements GuardedRequest<Raw> {
     return isTwice(this.#incoming.rawHeaders, 'host') ? undefined : this.#hostOf()
   }
 
-  /** Node joins several headers of one name with commas. */
-  header(name: string): string | readonly string[] | undefined {
-    return this.#incoming.headers[name]
+  /** Node joins several headers of one name with commas, except `set-cookie`. */
+  header(name: string): string | undefined {
+    const value = this.#incoming.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
   }
 }
 

@@ -3,10 +3,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
+import { configurationOf, type Definition } from '../../service/definition.ts'
 import { tablesOf } from '../../tenancy/composition.ts'
 import { partsOf } from '../../tenancy/parts.ts'
 import type { Satellite } from '../../tenancy/satellite.ts'
 import { createTenancy, type Tenancy, type TenancyConfig } from '../../tenancy/tenancy.ts'
+import { readTenantMigrations } from '../../tenants/isolation/migrations.ts'
 import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { dropWithRoles } from './roles.ts'
@@ -16,6 +18,9 @@ import { createMigratedDatabase } from './template.ts'
 const now = performance.now.bind(performance)
 
 export const TEST_APP_KEY = Buffer.alloc(32, 7).toString('base64')
+/** Keys of a definition that a test has in its own form. */
+const OWN_KEYS = ['database', 'appKey', 'oldAppKeys', 'store', 'placements', 'backups', 'logger', 'role']
+const OWN_VARIABLES = ['DATABASE_URL', 'TENANTRY_APP_KEY', 'TENANTRY_OLD_APP_KEYS', 'REDIS_URL', 'TENANTRY_ROLE']
 const POLL_MS = 10
 const SETTLED_WITHIN_MS = 20_000
 /** Long enough that a slow store on a busy machine does not count as unavailable. */
@@ -40,15 +45,20 @@ export interface TestTenancy<Satellites extends readonly Satellite[]> {
  * server (`tenantry_template_…`) for later tests.
  *
  * @param serverUrl URL of any database of the server, with a role that may create databases and roles.
+ * @param from a definition, or options. A tenancy of a definition has its own application key, store, servers and
+ * backup storage, not those of the definition: name others in `options`.
  * @example
- * const { tenancy, end } = await testTenancy('postgres://postgres@localhost/postgres')
+ * const { tenancy, end } = await testTenancy('postgres://postgres@localhost/postgres', definition)
  * const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
  * afterAll(end)
  */
 export async function testTenancy<const Satellites extends readonly Satellite[] = []>(
   serverUrl: string,
-  options: Partial<TenancyConfig<Satellites>> = {},
+  from: Definition<Satellites> | Partial<TenancyConfig<Satellites>> = {},
+  more: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
+  const options = { ...(isDefinition(from) ? await optionsOf(from, serverUrl) : from), ...more }
+  if (typeof options.migrations === 'string') options.migrations = await readTenantMigrations(options.migrations)
   const store = options.store ?? postgresStore({ timeoutMs: STORE_TIMEOUT_MS })
   const parts = tablesOf(partsOf(store, options.satellites ?? []))
   const database = await createMigratedDatabase(serverUrl, parts)
@@ -79,6 +89,23 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
     throw error
   }
 }
+
+const isDefinition = <Satellites extends readonly Satellite[]>(
+  from: Definition<Satellites> | Partial<TenancyConfig<Satellites>>,
+): from is Definition<Satellites> => 'start' in from && typeof from.start === 'function'
+
+/** Options of a definition, without the places of its data. */
+async function optionsOf<Satellites extends readonly Satellite[]>(
+  { config, directory }: Definition<Satellites>,
+  serverUrl: string,
+): Promise<Partial<TenancyConfig<Satellites>>> {
+  const content = { ...without(config, OWN_KEYS), database: { url: serverUrl }, appKey: TEST_APP_KEY }
+  const options = await configurationOf<Satellites>(content, directory, without(process.env, OWN_VARIABLES))
+  return without(options, OWN_KEYS)
+}
+
+const without = <Values extends object>(values: Values, names: readonly string[]): Partial<Values> =>
+  Object.fromEntries(Object.entries(values).filter(([name]) => !names.includes(name))) as Partial<Values>
 
 /**
  * Creates a tenant and waits until its installation has succeeded or failed.
