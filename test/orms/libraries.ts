@@ -90,8 +90,10 @@ function ofDrizzle(client: pg.Pool): Session {
     insert: (id, body) => on.insert(table).values({ id, body }),
     bodies: async () => (await on.select({ body: table.body }).from(table).orderBy(table.id)).map(({ body }) => body),
     value: async (text) => one((await on.execute(drizzleSql.raw(text))).rows),
-    run: ({ values: [id, kind, payload, context, mac] }) =>
-      on.execute(drizzleSql`select tenantry.post(${id}, ${kind}, ${payload}, ${context}, ${mac})`),
+    run({ values }) {
+      const parameters = values.map((value) => drizzleSql`${value}`)
+      return on.execute(drizzleSql`select tenantry.post(${drizzleSql.join(parameters, drizzleSql`, `)})`)
+    },
   })
   return {
     ...notes(db),

@@ -288,30 +288,34 @@ describe('transactions of libraries', () => {
   const targetsOf = async (name: string) =>
     (await world.tenancy.auditLogs.list('acme', { action: name })).data.map(({ target }) => target).sort()
 
-  test.each(Object.keys(libraries))('%s: only calls through tenant.statements roll back with the rows', async (name) => {
-    const { tenancy } = world
-    const action = name.toLowerCase().replaceAll(/\W+/g, '-')
-    const record = (target: string) => recordChange(tenancy.kernel.events, { action, tenantId: 'acme', target })
-    await tenancy.run('acme', async (tenant) => {
-      const library = (await libraries[name]?.(tenancy)) as Library
-      const session = await library.of(tenant)
-      const write = (target: string, end: () => void) =>
-        session.transaction(async (notes) => {
-          await record(`${target}:alone`)
-          for (const statement of await tenant.statements(() => record(`${target}:joined`))) await notes.run(statement)
-          end()
+  test.each(Object.keys(libraries))(
+    '%s: only calls through tenant.statements roll back with the rows',
+    async (name) => {
+      const { tenancy } = world
+      const action = name.toLowerCase().replaceAll(/\W+/g, '-')
+      const record = (target: string) => recordChange(tenancy.kernel.events, { action, tenantId: 'acme', target })
+      await tenancy.run('acme', async (tenant) => {
+        const library = (await libraries[name]?.(tenancy)) as Library
+        const session = await library.of(tenant)
+        const write = (target: string, end: () => void) =>
+          session.transaction(async (notes) => {
+            await record(`${target}:alone`)
+            for (const statement of await tenant.statements(() => record(`${target}:joined`)))
+              await notes.run(statement)
+            end()
+          })
+        await write('committed', () => undefined)
+        const failure = () => {
+          throw new Error('rolled back')
+        }
+        await expect(write('failed', failure)).rejects.toThrow('rolled back')
+        await eventually(async () => {
+          expect(await targetsOf(action)).toEqual(['committed:alone', 'committed:joined', 'failed:alone'])
         })
-      await write('committed', () => undefined)
-      const failure = () => {
-        throw new Error('rolled back')
-      }
-      await expect(write('failed', failure)).rejects.toThrow('rolled back')
-      await eventually(async () => {
-        expect(await targetsOf(action)).toEqual(['committed:alone', 'committed:joined', 'failed:alone'])
+        await library.close()
       })
-      await library.close()
-    })
-  })
+    },
+  )
 })
 
 test('TypeORM is initialized before the first tenant exists, and then serves tenants', async () => {
