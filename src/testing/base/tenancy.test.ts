@@ -11,7 +11,7 @@ import { quotas } from '../../satellites/quotas/index.ts'
 import { defineTenancy } from '../../service/definition.ts'
 import { installed, testTenancy } from './tenancy.ts'
 
-const UNREACHABLE = 'postgres://nobody@use-the-test-server.invalid:1/x'
+const UNREACHABLE = 'postgres://tester@use-the-test-server.invalid:1/x'
 
 /** A folder with `tenancy.ts`, and migrations below it. */
 async function moduleWithMigrations(): Promise<{ url: string }> {
