@@ -6,9 +6,10 @@ import { createLogger } from '../../kernel/base/logger.ts'
 import { configurationOf, type Definition } from '../../service/definition.ts'
 import { tablesOf } from '../../tenancy/composition.ts'
 import { partsOf } from '../../tenancy/parts.ts'
-import type { Satellite } from '../../tenancy/satellite.ts'
+import type { AnySatellite, Satellite } from '../../tenancy/satellite.ts'
 import { createTenancy, type Tenancy, type TenancyConfig } from '../../tenancy/tenancy.ts'
 import { readTenantMigrations } from '../../tenants/isolation/migrations.ts'
+import type { PlansConfig } from '../../tenants/registry/plans.ts'
 import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { dropWithRoles } from './roles.ts'
@@ -26,16 +27,20 @@ const SETTLED_WITHIN_MS = 20_000
 /** Long enough that a slow store on a busy machine does not count as unavailable. */
 const STORE_TIMEOUT_MS = 10_000
 
-export interface TestTenancy<Satellites extends readonly Satellite[]> {
-  readonly tenancy: Tenancy<Satellites>
+export interface TestTenancy<
+  Satellites extends readonly AnySatellite[],
+  DB = any,
+  P extends PlansConfig = PlansConfig,
+> {
+  readonly tenancy: Tenancy<Satellites, DB, P>
   readonly url: string
   /**
    * Starts another tenancy on the same database, as another process would. The options are merged into those of the
    * first.
    */
-  open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
+  open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites, DB, P>>
   /** Tenancies that are running. */
-  opened(): readonly Tenancy<Satellites>[]
+  opened(): readonly Tenancy<Satellites, DB, P>[]
   /** Stops all tenancies and drops the database with its roles. */
   end(): Promise<void>
 }
@@ -52,15 +57,24 @@ export interface TestTenancy<Satellites extends readonly Satellite[]> {
  * const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
  * afterAll(end)
  */
-export async function testTenancy<const Satellites extends readonly Satellite[] = []>(
+export function testTenancy<DB, P extends PlansConfig, Satellites extends readonly AnySatellite[]>(
   serverUrl: string,
-  from: Definition<Satellites> | Partial<TenancyConfig<Satellites>> = {},
+  from: Definition<DB, P, Satellites>,
+  options?: Partial<TenancyConfig<Satellites>>,
+): Promise<TestTenancy<Satellites, DB, P>>
+export function testTenancy<const Satellites extends readonly AnySatellite[] = []>(
+  serverUrl: string,
+  from?: Partial<TenancyConfig<Satellites>>,
+): Promise<TestTenancy<Satellites>>
+export async function testTenancy<Satellites extends readonly AnySatellite[]>(
+  serverUrl: string,
+  from: Definition<any, PlansConfig, Satellites> | Partial<TenancyConfig<Satellites>> = {},
   more: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
   const options = { ...(isDefinition(from) ? await optionsOf(from, serverUrl) : from), ...more }
   if (typeof options.migrations === 'string') options.migrations = await readTenantMigrations(options.migrations)
   const store = options.store ?? postgresStore({ timeoutMs: STORE_TIMEOUT_MS })
-  const parts = tablesOf(partsOf(store, options.satellites ?? []))
+  const parts = tablesOf(partsOf(store, (options.satellites ?? []) as readonly Satellite[]))
   const database = await createMigratedDatabase(serverUrl, parts)
   const { url } = database
   const opened: Tenancy<Satellites>[] = []
@@ -90,13 +104,13 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
   }
 }
 
-const isDefinition = <Satellites extends readonly Satellite[]>(
-  from: Definition<Satellites> | Partial<TenancyConfig<Satellites>>,
-): from is Definition<Satellites> => 'start' in from && typeof from.start === 'function'
+const isDefinition = <Satellites extends readonly AnySatellite[]>(
+  from: Definition<any, PlansConfig, Satellites> | Partial<TenancyConfig<Satellites>>,
+): from is Definition<any, PlansConfig, Satellites> => 'start' in from && typeof from.start === 'function'
 
 /** Options of a definition, without the places of its data. */
-async function optionsOf<Satellites extends readonly Satellite[]>(
-  { config, directory }: Definition<Satellites>,
+async function optionsOf<Satellites extends readonly AnySatellite[]>(
+  { config, directory }: Definition<any, PlansConfig, Satellites>,
   serverUrl: string,
 ): Promise<Partial<TenancyConfig<Satellites>>> {
   const content = { ...without(config, OWN_KEYS), database: { url: serverUrl }, appKey: TEST_APP_KEY }
