@@ -5,8 +5,8 @@
  * changes, and caches nothing.
  */
 
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/api/declared-names.ts'
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
-import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/base/declared-names.ts'
 import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Sample, Series } from '../../kernel/metrics/metrics.ts'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { sharedNames } from '../../kernel/base/declared-names.ts'
+import { sharedNames } from '../../kernel/api/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { defineSatellite, type NamedSatellite, type ServiceType } from '../../tenancy/satellite.ts'
 import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'

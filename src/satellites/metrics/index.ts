@@ -1,4 +1,4 @@
-import { sharedNames } from '../../kernel/base/declared-names.ts'
+import { sharedNames } from '../../kernel/api/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { outboxEntry } from '../../kernel/outbox/kinds.ts'
 import { defineSatellite, type NamedSatellite, type ServiceType } from '../../tenancy/satellite.ts'

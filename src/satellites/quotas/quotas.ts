@@ -10,7 +10,7 @@
  * and publishes `DependencyDegraded` each time; closed is 503, never 429. `setUsage`, `reset` and `snapshot` are always 503.
  */
 
-import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/base/declared-names.ts'
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/api/declared-names.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { joinedOutbox } from '../../kernel/outbox/joining.ts'

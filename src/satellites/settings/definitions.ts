@@ -1,7 +1,7 @@
 /** Definitions of settings: a schema by name, and whether values are secrets. Values are JSON. */
 import { z } from 'zod'
+import { type HostSchema, isSchema, toSchema, type ZodSchema } from '../../kernel/api/host-schema.ts'
 import { invalid } from '../../kernel/base/errors.ts'
-import { type HostSchema, isSchema, toSchema, type ZodSchema } from '../../kernel/base/host-schema.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 
 /** Only whole values are encrypted. */

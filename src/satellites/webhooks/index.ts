@@ -1,4 +1,4 @@
-import { sharedNames } from '../../kernel/base/declared-names.ts'
+import { sharedNames } from '../../kernel/api/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import { outboxEntry } from '../../kernel/outbox/kinds.ts'

@@ -5,8 +5,8 @@
  * The body is serialised once. Every attempt sends these bytes.
  */
 import { z } from 'zod'
+import { undeclared } from '../../../kernel/api/declared-names.ts'
 import { Batcher } from '../../../kernel/base/batcher.ts'
-import { undeclared } from '../../../kernel/base/declared-names.ts'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { uuidAt } from '../../../kernel/base/ids.ts'
 import { parsed } from '../../../kernel/base/validate.ts'

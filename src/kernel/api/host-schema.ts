@@ -1,6 +1,6 @@
 /** Schemas that a host gives: Zod schemas in code, JSON Schemas in configuration files. */
 import { z } from 'zod'
-import { invalid } from './errors.ts'
+import { invalid } from '../base/errors.ts'
 
 /** Of any package of Zod. Unlike `z.ZodType`, it costs the compiler nothing to compare with. */
 export type ZodSchema = z.core.$ZodType
