@@ -187,7 +187,7 @@ describe('quotas', () => {
 })
 
 test('processes compare declared names', () => {
-  expect(satellites.map(({ sharedOptions }) => sharedOptions)).toEqual([
+  expect(satellites.map(({ sharedOptions }) => sharedOptions)).toMatchObject([
     { 'flags.new-editor': 'declared', 'flags.new-search': 'declared' },
     { 'events.note.created': 'declared', 'events.note.deleted': 'declared' },
     { 'metrics.notes': 'declared' },

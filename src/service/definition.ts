@@ -44,7 +44,7 @@ export interface Definition<
   S extends readonly AnySatellite[] = readonly Satellite[],
 > {
   readonly config: Config<DB, P, S>
-  /** Directory of relative paths. Absent: the working directory, in commands that of the file. */
+  /** Directory of relative paths. Absent: the working directory, of programs and of commands. */
   readonly directory: string | undefined
   /** Absent: only for the compiler. `Register` reads it. */
   readonly types?: { readonly tenant: Tenant<DB, NamesOf<P, S>> }
@@ -101,6 +101,7 @@ async function start<DB, P extends PlansConfig, S extends readonly AnySatellite[
   base = process.cwd(),
   { role }: StartOptions = {},
 ): Promise<Tenancy<S, DB, P>> {
+  assertNodeVersion()
   const builtIn = Array.isArray(content?.satellites ?? []) ? undefined : await import('./satellites.ts')
   const config = await resolveConfig(
     { content, base, isDefinition: true },
@@ -110,4 +111,11 @@ async function start<DB, P extends PlansConfig, S extends readonly AnySatellite[
   const satellites = builtIn?.satellitesOn(config) ?? (config.satellites as readonly Satellite[])
   const given = { url, appKey, satellites, role: role ?? config.role, logger }
   return startTenancy(await tenancyConfigOf(config, given)) as Promise<unknown> as Promise<Tenancy<S, DB, P>>
+}
+
+/** Also Bun and Deno name the version of Node.js that they are compatible with. */
+export function assertNodeVersion(version: string = process.versions.node): void {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  if (major < 22 || (major === 22 && minor < 19))
+    throw new Error(`tenantry needs Node 22.19 or later, this is ${version}`)
 }

@@ -61,8 +61,11 @@ export interface TenancyConfig<Satellites extends readonly AnySatellite[] = read
   readonly needsSameSettings?: SameSettings | undefined
   /** Whether the process runs one command: a service with other settings starts beside it. Default: false. */
   readonly isCommand?: boolean | undefined
-  /** Whether pending migrations of the backoffice are not run if a running process has other settings. Default: false. */
-  readonly keepsTables?: boolean | undefined
+  /**
+   * Part whose tables the process reads. If a running process has other settings, no migrations of the backoffice run, and the start
+   * fails without those tables. Absent: migrations run.
+   */
+  readonly keepsTablesOf?: string | undefined
   /** Ends the wait of the start for the migrations of another process; the start then fails with its reason. */
   readonly signal?: AbortSignal | undefined
   readonly health?: { readonly critical?: readonly string[] }

@@ -2,6 +2,7 @@
 import { commandsOf } from '../kernel/api/projection.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { Part } from '../kernel/part-definition.ts'
+import { settingText } from '../kernel/processes/settings.ts'
 import type { Names } from '../tenants/tenant/names.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 
@@ -53,3 +54,9 @@ export function defineSatellite<const Name extends string, Service>(
   const projected = commandsOf(operations).filter(({ name }) => !commands.some((one) => one.name === name))
   return { ...satellite, commands: [...projected, ...commands] }
 }
+
+/** `sharedOptions` of plain options: each value as JSON. Options without a value are left out. Give it no secret. */
+export const optionTexts = (options: object): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]])),
+  )

@@ -23,6 +23,7 @@ import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { Metrics, type Series } from '../kernel/metrics/metrics.ts'
 import { COMMAND, Processes } from '../kernel/processes/processes.ts'
+import { SettingsConflict } from '../kernel/processes/settings.ts'
 import { type Check, createHealth, type Health } from '../kernel/resilience/health.ts'
 import { healthSeries } from '../kernel/resilience/health-metrics.ts'
 import { openTracing } from '../kernel/resilience/tracing.ts'
@@ -125,8 +126,9 @@ export async function createTenancy<const Satellites extends readonly AnySatelli
     stops.push(() => processes.stop())
     const prepare = async (client: Session, isDifferent: boolean) => {
       await assertDriversOfTenants(client, drivers)
-      if (!isDifferent || !config.keepsTables) return migrateLocked(client, tablesOf(parts))
+      if (!isDifferent || !config.keepsTablesOf) return migrateLocked(client, tablesOf(parts))
       const pending = await pendingMigrations(client, tablesOf(parts))
+      assertTablesOf(config.keepsTablesOf, pending)
       if (pending.length > 0) log.info({ pending }, 'a running process has other settings; migrations were not run')
     }
     const canWrite = !config.allowsReadOnly || (await isWritable(database))
@@ -168,6 +170,14 @@ export async function createTenancy<const Satellites extends readonly AnySatelli
     await stop()
     throw explained(error)
   }
+}
+
+/** @param pending migrations as `part/name`, which were not run */
+function assertTablesOf(part: string, pending: readonly string[]): void {
+  if (!pending.some((one) => one.startsWith(`${part}/`))) return
+  throw SettingsConflict(
+    `The backoffice lacks tables of "${part}", and a running process has other settings. Start the service with these settings first.`,
+  )
 }
 
 const buildInfo: Series = {

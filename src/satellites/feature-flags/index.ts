@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import { sharedNames } from '../../kernel/api/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite, type NamedSatellite, type ServiceType } from '../../tenancy/satellite.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
+import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
 import { FeatureFlags } from './feature-flags.ts'
 import { FeatureFlagChanged } from './model/events.ts'
@@ -47,7 +47,7 @@ export const featureFlags = <const Flag extends string = never>(
   return defineSatellite({
     name: 'featureFlags',
     summary: 'Flags for each tenant: on, off, or on for a stable percentage; OpenFeature and OFREP',
-    sharedOptions: sharedNames('flags', settings.flags),
+    sharedOptions: { ...optionTexts({ cacheTtl: settings.cacheTtl }), ...sharedNames('flags', settings.flags) },
     tables,
     tenantTables: ['feature_flags'],
     events: [FeatureFlagChanged],

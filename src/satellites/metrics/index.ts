@@ -1,7 +1,7 @@
-import { sharedNames } from '../../kernel/api/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
 import { outboxEntry } from '../../kernel/outbox/kinds.ts'
-import { defineSatellite, type NamedSatellite, type ServiceType } from '../../tenancy/satellite.ts'
+import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { commands } from './commands.ts'
 import { jobs, schedule } from './jobs.ts'
 import { INCREMENT, Increment } from './key.ts'
@@ -33,7 +33,10 @@ export const metrics = <const Key extends string = never>(
   return defineSatellite({
     name: 'metrics',
     summary: 'Usage of tenants by day and key: requests, errors and bytes of guarded routes, and keys of the host',
-    sharedOptions: sharedNames('metrics', settings.metrics),
+    sharedOptions: {
+      ...optionTexts({ retentionDays: settings.retentionDays }),
+      ...sharedNames('metrics', settings.metrics),
+    },
     tables,
     tenantTables: ['metric_sums'],
     service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),

@@ -8,12 +8,12 @@
  *   Closed: each `increment` reaches the store before it resolves, or is 503. Counts of guards are always kept for a later flush.
  */
 
-import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/api/declared-names.ts'
 import type { ExportFormat, Formats } from '../../kernel/api/export-format.ts'
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import type { Traffic } from '../../kernel/api/traffic.ts'
 import { asSystem } from '../../kernel/base/context.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import type { OutboxEntry } from '../../kernel/outbox/kinds.ts'

@@ -1,6 +1,6 @@
-import { sharedNames } from '../../kernel/api/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite, type NamedSatellite, type ServiceType } from '../../tenancy/satellite.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
+import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
 import { Options, type QuotasOptions } from './options.ts'
@@ -34,7 +34,10 @@ export const quotas = <const Quota extends string = never>(
   return defineSatellite({
     name: 'quotas',
     summary: 'Limits of plans: exact counters of a UTC day, rejection with 429',
-    sharedOptions: sharedNames('unlimited', settings.unlimited),
+    sharedOptions: {
+      ...optionTexts({ headers: settings.headers ?? true }),
+      ...sharedNames('unlimited', settings.unlimited),
+    },
     tables,
     tenantTables: ['quota_alerts'],
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],

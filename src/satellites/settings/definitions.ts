@@ -1,8 +1,8 @@
 /** Definitions of settings: a schema by name, and whether values are secrets. Values are JSON. */
 import { z } from 'zod'
-import { type HostSchema, isSchema, toSchema, type ZodSchema } from '../../kernel/api/host-schema.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { type HostSchema, isSchema, toSchema, type ZodSchema } from '../../kernel/declarations/host-schema.ts'
 
 /** Only whole values are encrypted. */
 const NESTED_SECRET = 'must have writeOnly: true at its top: a setting is a secret as a whole'

@@ -1,8 +1,8 @@
-import { sharedNames } from '../../kernel/api/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
 import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import { outboxEntry } from '../../kernel/outbox/kinds.ts'
-import { defineSatellite, type NamedSatellite, type ServiceType } from '../../tenancy/satellite.ts'
+import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
@@ -38,11 +38,16 @@ interface WebhooksType extends ServiceType {
 export const webhooks = <const Events extends EventSchemas = {}>(
   options: WebhooksOptions<Events> = {},
 ): NamedSatellite<'webhooks', WebhooksType, { readonly event: Events }> => {
-  const settings = withDefaults(parsed(Options, options, 'webhooks'))
+  const given = parsed(Options, options, 'webhooks')
+  const { concurrency: _concurrency, claim: _claim, events: _events, ...shared } = given // limits of one process, and schemas
+  const settings = withDefaults(given)
   return defineSatellite({
     name: 'webhooks',
     summary: 'Sends events of tenants to subscribed URLs: signed, retried, with a log of attempts and replay',
-    sharedOptions: sharedNames('events', settings.events && [...settings.events.keys()]),
+    sharedOptions: {
+      ...optionTexts(shared),
+      ...sharedNames('events', settings.events && [...settings.events.keys()]),
+    },
     tables,
     tenantTables: ['webhook_counters'],
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],
