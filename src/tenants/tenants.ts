@@ -56,6 +56,8 @@ export class Tenants {
   readonly storage: TenantServices['storage']
   /** Calls in tenants' transactions, applied after the commit. */
   readonly outbox: TenantServices['outbox']
+  /** Imports of dumps with tables. */
+  readonly tableImports: TenantServices['tableImports']
   /** Jobs that failed permanently. */
   readonly deadLetters: DeadLetters
   readonly #kernel: Kernel
@@ -80,6 +82,7 @@ export class Tenants {
     this.transfers = services.transfers
     this.storage = services.storage
     this.outbox = services.outbox
+    this.tableImports = services.tableImports
     this.deadLetters = new DeadLetters(kernel)
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions
