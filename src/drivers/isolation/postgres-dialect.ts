@@ -13,7 +13,7 @@ import type {
   TransferOptions,
 } from '../../tenants/isolation/driver.ts'
 import type { OrphanedRows } from '../../tenants/isolation/orphaned-rows.ts'
-import type { TableImport, TableImportOptions } from '../../tenants/isolation/table-import.ts'
+import type { ImportedTables, TableImport, TableImportOptions } from '../../tenants/isolation/table-import.ts'
 import type { Source } from './copy/copy-out.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
 import type { PostgresMigrator } from './migrations/postgres-migrator.ts'
@@ -93,7 +93,7 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options
     storage: TenantStorage,
     fill: (tables: TableImport) => Promise<void>,
     options: TableImportOptions & { readonly hold: Holding },
-  ) => Promise<unknown>
+  ) => Promise<ImportedTables>
   readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>
 
   audit(servers: Iterable<PostgresServer>, locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>

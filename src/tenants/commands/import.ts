@@ -69,14 +69,17 @@ async function rowsOnly(
   return totals
 }
 
-function withNotes({ skipped, ...totals }: TableImportTotals, terminal: Pick<Terminal, 'isJson' | 'say'>) {
-  if (totals.unchangedTexts > 0) {
-    terminal.say(
-      `${number(totals.unchangedTexts)} strings name the schema of the dump and were not changed: check functions`,
-    )
+function withNotes({ skipped, differences, ...totals }: TableImportTotals, terminal: Pick<Terminal, 'isJson' | 'say'>) {
+  for (const difference of terminal.isJson ? [] : differences) {
+    terminal.say(`difference from the tables of the migrations: ${difference}`)
   }
-  const counts = Object.entries(skipped).map(([what, count]) => `${number(count)} ${what}`)
-  return { ...totals, skipped: terminal.isJson ? skipped : counts.join(', ') || 'none' }
+  if (totals.unchangedTexts > 0) {
+    terminal.say(`strings that name the schema of the dump and were not changed: ${number(totals.unchangedTexts)}`)
+  }
+  const counts = Object.entries(skipped).map(([what, count]) => `${what}: ${number(count)}`)
+  return terminal.isJson
+    ? { ...totals, skipped, differences }
+    : { ...totals, skipped: counts.join(', ') || 'none', differences: differences.length }
 }
 
 interface Opened {

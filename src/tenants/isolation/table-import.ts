@@ -22,9 +22,16 @@ export interface TableImportOptions {
   readonly baseline: string | undefined
   /** Ends the import, which is rolled back. */
   readonly signal: AbortSignal
+  /** Called at the end of the transaction. Calls `commit`; otherwise the import is rolled back. */
+  readonly finish: (imported: ImportedTables, commit: () => Promise<void>) => Promise<void>
+}
+
+export interface ImportedTables {
+  /** The applied migrations of the storage. */
+  readonly migrations: readonly string[]
   /**
-   * Called at the end of the transaction with the applied migrations of the storage. Calls `commit`; otherwise the
-   * import is rolled back.
+   * Differences between the tables of the file, after the later migrations, and those of all migrations, as sentences.
+   * Empty if the storage had no tables of all migrations to compare with.
    */
-  readonly finish: (migrations: readonly string[], commit: () => Promise<void>) => Promise<void>
+  readonly differences: readonly string[]
 }

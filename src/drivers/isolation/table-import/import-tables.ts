@@ -7,9 +7,13 @@
  *   inspect    the created objects, from the catalog (imported-objects.ts)
  *   hand over  owner and rights as for tables from migrations
  *   migrate    migrations up to the baseline are recorded as applied, later ones run
+ *   compare    with the tables that the migrations had created before
  */
+
+import { existingIn } from '../catalog/tables.ts'
 import type { PostgresDialect } from '../postgres-dialect.ts'
 import { LOADING, setting } from '../transactions/copy-session.ts'
+import { differences } from './differences.ts'
 import { assertNoRows, dropObjects } from './former-objects.ts'
 import { assertSafeObjects, grantRights } from './imported-objects.ts'
 import { RestrictedRole } from './restricted-role.ts'
@@ -22,6 +26,8 @@ export const importTables: ImportTables = (storage, fill, { baseline, finish, ho
       const { schema, searchPath, server, migrator } = storage
       await client.query(`${setting(LOADING)}; set local search_path = pg_catalog`)
       await assertNoRows(client, schema)
+      const isUpToDate = migrator.isUpToDate(read.ran.map(({ name }) => name))
+      const before = isUpToDate && read.ran.length > 0 ? await existingIn(client, schema, searchPath) : undefined
       await dropObjects(client, schema)
       const role = await RestrictedRole.create(client, { schema, searchPath })
       await fill(role)
@@ -30,7 +36,9 @@ export const importTables: ImportTables = (storage, fill, { baseline, finish, ho
       await role.leave()
       await grantRights(client, schema, server.scopeRole)
       const ran = await migrator.recordBaseline(client, schema, baseline)
-      return migrator.install(client, schema, searchPath, { ...read, ran })
+      const migrations = await migrator.install(client, schema, searchPath, { ...read, ran })
+      const after = before ? await existingIn(client, schema, searchPath) : undefined
+      return { migrations, differences: before && after ? differences(before, after) : [] }
     },
     { hold, finish, isTemporary: true },
   )

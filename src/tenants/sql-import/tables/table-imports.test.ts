@@ -27,7 +27,7 @@ describe.each(['schema-pg', 'database-pg'])('%s', (driver) => {
     const { id, run, ask, asOwner } = await imports.tenant(driver)
     const totals = await run(DUMP)
     expect(totals).toEqual({
-      ...{ statements: 4, rows: 2, bytes: Buffer.byteLength(DUMP), unchangedTexts: 0 },
+      ...{ statements: 4, rows: 2, bytes: Buffer.byteLength(DUMP), unchangedTexts: 0, differences: [] },
       skipped: { settings: 1, owners: 1, grants: 1 },
     })
     expect(await ask('select * from notes order by id')).toEqual([
@@ -131,6 +131,64 @@ describe.each(['schema-pg', 'database-pg'])('%s', (driver) => {
   })
 })
 
+test('imports the form of pg_dump 18', async () => {
+  const { run, ask } = await imports.tenant('schema-pg')
+  const text = `--
+-- PostgreSQL database dump
+--
+
+\\restrict dYq2hC0bJ9
+
+-- Dumped from database version 18.0
+-- Dumped by pg_dump version 18.0
+
+SET statement_timeout = 0;
+SET transaction_timeout = 0;
+SET client_encoding = 'UTF8';
+SELECT pg_catalog.set_config('search_path', '', false);
+SET default_table_access_method = heap;
+
+CREATE TABLE public.notes (
+    id integer NOT NULL,
+    body text CONSTRAINT notes_body_given NOT NULL,
+    twice integer GENERATED ALWAYS AS ((id * 2)),
+    CONSTRAINT notes_body CHECK ((body <> ''::text)) NOT ENFORCED
+);
+
+
+ALTER TABLE public.notes OWNER TO app;
+
+ALTER TABLE public.notes ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME public.notes_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+COPY public.notes (id, body) FROM stdin;
+1\tone
+\\.
+
+SELECT pg_catalog.setval('public.notes_id_seq', 41, true);
+SELECT * FROM pg_catalog.pg_restore_relation_stats(
+	'version', '180000'::integer,
+	'schemaname', 'public',
+	'relname', 'notes'
+);
+
+ALTER TABLE ONLY public.notes
+    ADD CONSTRAINT notes_pkey PRIMARY KEY (id);
+
+ALTER DEFAULT PRIVILEGES FOR ROLE app IN SCHEMA public GRANT SELECT ON TABLES TO reader;
+
+\\unrestrict dYq2hC0bJ9
+`
+  expect(await run(text)).toMatchObject({ rows: 1, skipped: { settings: 7, owners: 1, grants: 1, statistics: 1 } })
+  expect(await ask(`insert into notes (body) values ('two') returning id, twice`)).toEqual([{ id: 42, twice: 84 }])
+})
+
 test('publishes the change with the commit', async () => {
   const { events } = imports.postgres.tenancy.kernel
   const { id, run } = await imports.tenant('schema-pg')
@@ -144,6 +202,16 @@ test('publishes the change with the commit', async () => {
   end()
   expect(changes).toMatchObject([
     { action: 'tenants.importTables', after: { baseline: BASELINE, statements: 4, rows: 2 } },
+  ])
+})
+
+test('reports differences from the tables of the migrations', async () => {
+  const { run } = await imports.tenant('schema-pg')
+  const text = DUMP.replace('body text', 'body character varying(9), more int').concat('create table public.extra ()')
+  expect((await run(text)).differences).toEqual([
+    'the migrations have no table "extra"',
+    'the column "body" of the table "notes" is character varying(9) in the file, and text in the migrations',
+    'the migrations have no column "more" in the table "notes"',
   ])
 })
 

@@ -81,8 +81,10 @@ export class TableImports {
         {
           baseline,
           signal,
-          finish: async (migrations, commit) => {
-            if (run && !isDryRun) await this.#commit(location, migrations, { baseline, totals: run.totals }, commit)
+          finish: async ({ migrations, differences }, commit) => {
+            if (!run) throw new Error('the driver has not run the import')
+            run.totals.differences = differences
+            if (!isDryRun) await this.#commit(location, migrations, { baseline, totals: run.totals }, commit)
           },
         },
       )

@@ -29,6 +29,8 @@ export interface TableImportTotals {
   readonly skipped: Partial<Record<Skipped, number>>
   /** Strings that contain the schema of the dump, such as 'public.notes', and were not changed. */
   unchangedTexts: number
+  /** Differences between the tables and those of the migrations, as sentences. */
+  differences: readonly string[]
 }
 
 export interface TablesRunOptions {
@@ -37,7 +39,14 @@ export interface TablesRunOptions {
 }
 
 export class TablesRun {
-  readonly totals: TableImportTotals = { statements: 0, rows: 0, bytes: 0, skipped: {}, unchangedTexts: 0 }
+  readonly totals: TableImportTotals = {
+    statements: 0,
+    rows: 0,
+    bytes: 0,
+    skipped: {},
+    unchangedTexts: 0,
+    differences: [],
+  }
   readonly #tables: TableImport
   readonly #options: TablesRunOptions
   readonly #names: SchemaNames
