@@ -15,7 +15,11 @@ export interface Container {
 
 /** @param container default: the database of the placement */
 export const ownStorage = (container?: Container): Pick<PostgresDialect, 'provision' | 'import' | 'importTables'> => ({
-  importTables,
+  importTables: (storage, fill, { baseline, finish, hold }) =>
+    storage.migrating(
+      (client, read) => importTables(client, { ...storage, scopeRole: storage.server.scopeRole, baseline }, read, fill),
+      { finish, hold, isTemporary: true },
+    ),
 
   async provision(storage, options) {
     await container?.make(storage, options)

@@ -10,35 +10,44 @@
  *   compare    with the tables that the migrations had created before
  */
 
+import type pg from 'pg'
+import type { ImportedTables, TableImport } from '../../../tenants/isolation/table-import.ts'
 import { existingIn } from '../catalog/tables.ts'
-import type { PostgresDialect } from '../postgres-dialect.ts'
+import type { StorageRead } from '../migrations/migration-records.ts'
+import type { PostgresMigrator } from '../migrations/postgres-migrator.ts'
 import { LOADING, setting } from '../transactions/copy-session.ts'
 import { differences } from './differences.ts'
 import { assertNoRows, dropObjects } from './former-objects.ts'
 import { assertSafeObjects, grantRights } from './imported-objects.ts'
-import { RestrictedRole } from './restricted-role.ts'
+import { RestrictedRole, type RestrictedSchema } from './restricted-role.ts'
 
-type ImportTables = NonNullable<PostgresDialect['importTables']>
+interface ImportedStorage extends RestrictedSchema {
+  readonly migrator: PostgresMigrator
+  readonly scopeRole: string
+  /** The last migration whose tables the file contains. */
+  readonly baseline: string | undefined
+}
 
-export const importTables: ImportTables = (storage, fill, { baseline, finish, hold }) =>
-  storage.migrating(
-    async (client, read) => {
-      const { schema, searchPath, server, migrator } = storage
-      await client.query(`${setting(LOADING)}; set local search_path = pg_catalog`)
-      await assertNoRows(client, schema)
-      const isUpToDate = migrator.isUpToDate(read.ran.map(({ name }) => name))
-      const before = isUpToDate && read.ran.length > 0 ? await existingIn(client, schema, searchPath) : undefined
-      await dropObjects(client, schema)
-      const role = await RestrictedRole.create(client, { schema, searchPath })
-      await fill(role)
-      await role.end()
-      await assertSafeObjects(client, schema, role.name)
-      await role.leave()
-      await grantRights(client, schema, server.scopeRole)
-      const ran = await migrator.recordBaseline(client, schema, baseline)
-      const migrations = await migrator.install(client, schema, searchPath, { ...read, ran })
-      const after = before ? await existingIn(client, schema, searchPath) : undefined
-      return { migrations, differences: before && after ? differences(before, after) : [] }
-    },
-    { hold, finish, isTemporary: true },
-  )
+/** Runs in a transaction that has the storage's lock. */
+export async function importTables(
+  client: pg.ClientBase,
+  { schema, searchPath, migrator, scopeRole, baseline }: ImportedStorage,
+  read: StorageRead,
+  fill: (tables: TableImport) => Promise<void>,
+): Promise<ImportedTables> {
+  await client.query(`${setting(LOADING)}; set local search_path = pg_catalog`)
+  await assertNoRows(client, schema)
+  const isUpToDate = migrator.isUpToDate(read.ran.map(({ name }) => name))
+  const before = isUpToDate && read.ran.length > 0 ? await existingIn(client, schema, searchPath) : undefined
+  await dropObjects(client, schema)
+  const role = await RestrictedRole.create(client, { schema, searchPath })
+  await fill(role)
+  await role.end()
+  await assertSafeObjects(client, schema, role.name)
+  await role.leave()
+  await grantRights(client, schema, scopeRole)
+  const ran = await migrator.recordBaseline(client, schema, baseline)
+  const migrations = await migrator.install(client, schema, searchPath, { ...read, ran })
+  const after = before ? await existingIn(client, schema, searchPath) : undefined
+  return { migrations, differences: before && after ? differences(before, after) : [] }
+}
