@@ -12,7 +12,7 @@ import { baseObjects } from './migrations/postgres-migrator.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { inTransaction } from './transactions/owner-transaction.ts'
 
-const BATCH = 200
+const BATCH = 500
 /** A batch ends with the entry that exceeds it. An entry has 256 KiB at most. */
 const BATCH_BYTES = 4 * 1024 * 1024
 /** Missing database, and one without the objects. */
