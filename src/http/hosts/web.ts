@@ -1,4 +1,4 @@
-/** Guards handlers of the web standard, functions from Request to Response: Next.js, SvelteKit, Remix, Bun, Deno. */
+/** Guards handlers of the web standard, functions from Request to Response: Next.js, SvelteKit, React Router, Bun, Deno. */
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
