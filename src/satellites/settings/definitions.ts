@@ -62,9 +62,10 @@ function schemaOf(name: string, given: SettingDefinition | undefined): Omit<Defi
   }
   const path = `settings.define.${name}`
   try {
-    const { writeOnly, ...jsonSchema } = z.record(z.string(), z.unknown()).parse(given)
-    if (writeOnly !== true && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
-    return { isSecret: writeOnly === true, schema: z.fromJSONSchema(jsonSchema) }
+    const { writeOnly = false, ...jsonSchema } = z.record(z.string(), z.unknown()).parse(given)
+    if (typeof writeOnly !== 'boolean') throw invalid([{ path: `${path}.writeOnly`, message: 'must be true or false' }])
+    if (!writeOnly && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
+    return { isSecret: writeOnly, schema: z.fromJSONSchema(jsonSchema) }
   } catch (error) {
     if (InvalidRequest.matches(error)) throw error
     const message = 'must be a Zod schema, secret(schema), or a JSON Schema with supported keywords'
@@ -72,14 +73,15 @@ function schemaOf(name: string, given: SettingDefinition | undefined): Omit<Defi
   }
 }
 
-/** Whether a part of a JSON Schema has `writeOnly: true`. */
+/** Whether a part of a JSON Schema has `writeOnly`, other than `false`. An object is the schema of a property with this name. */
 const hasWriteOnly = (schema: unknown): boolean =>
-  typeof schema === 'object' &&
-  schema !== null &&
-  (('writeOnly' in schema && schema.writeOnly === true) || Object.values(schema).some(hasWriteOnly))
+  isObject(schema) &&
+  (('writeOnly' in schema && schema.writeOnly !== false && !isObject(schema.writeOnly)) ||
+    Object.values(schema).some(hasWriteOnly))
 
-const isSchema = (value: unknown): value is z.ZodType =>
-  typeof value === 'object' && value !== null && 'safeParse' in value
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
+
+const isSchema = (value: unknown): value is z.ZodType => isObject(value) && 'safeParse' in value
 
 /** The JSON text of a valid value. @throws E_INVALID_REQUEST */
 export function toJson({ schema }: Defined, value: unknown, where = 'value'): string {
