@@ -65,7 +65,7 @@ export {
   type Satellite,
 } from './tenancy/satellite.ts'
 export type { Tenancy } from './tenancy/tenancy.ts'
-export type { Guard, GuardDecision, GuardedTenant, GuardOptions } from './tenants/guard/guard.ts'
+export type { Guard, GuardDecision, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {
   firstOf,
@@ -77,7 +77,7 @@ export {
   type GuardedRequest,
   type Strategy,
 } from './tenants/guard/strategies.ts'
-export type { TenantHandle } from './tenants/handles/handle.ts'
+export type { Tenant } from './tenants/handles/handle.ts'
 export { knexClient, prismaAdapter, sequelizeDefaults } from './tenants/handles/orms.ts'
 export type { PerTenant, PerTenantOptions } from './tenants/handles/per-tenant.ts'
 export type { Carried, CarriedData } from './tenants/host-jobs/carried.ts'
@@ -117,7 +117,7 @@ export { assertTenantExists, lockTenant } from './tenants/registry/tenant-assert
 export * from './tenants/tenant/errors.ts'
 export * from './tenants/tenant/events.ts'
 export * from './tenants/tenant/login-events.ts'
-export { type Tenant, TenantId } from './tenants/tenant/tenant.ts'
+export { TenantId, type TenantRecord } from './tenants/tenant/tenant.ts'
 export {
   ArchiveMissing,
   type Archives,

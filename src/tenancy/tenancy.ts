@@ -28,7 +28,7 @@ import { type Check, createHealth, type Health } from '../kernel/resilience/heal
 import { healthSeries } from '../kernel/resilience/health-metrics.ts'
 import { openTracing } from '../kernel/resilience/tracing.ts'
 import { createGuard, type Guard, type GuardOptions } from '../tenants/guard/guard.ts'
-import type { TenantHandle } from '../tenants/handles/handle.ts'
+import type { Tenant } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
 import type { HostJobs } from '../tenants/host-jobs/part.ts'
 import { PLACEMENT_PASSWORDS } from '../tenants/isolation/own-logins.ts'
@@ -75,7 +75,7 @@ export interface Core extends Scope, HostJobs {
    * The storage of an active tenant; throws the error of a guarded route otherwise. It can be kept: each single
    * statement and each transaction checks status and location again.
    */
-  tenant<Tables = any>(id: string): Promise<TenantHandle<Tables>>
+  tenant<Tables = any>(id: string): Promise<Tenant<Tables>>
   /** A guard for the host's own routes; the adapters of `tenantry/express` and others run it before them. */
   guard(options: GuardOptions): Guard
   /** Runs `work` in one transaction of the backoffice, which all calls of Tenantry inside join. */

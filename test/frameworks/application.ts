@@ -6,9 +6,9 @@ import {
   fromHeader,
   type Guard,
   type GuardedRequest,
-  type GuardedTenant,
   type Http,
   type Tenancy,
+  type Tenant,
 } from 'tenantry'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 import { impersonation } from 'tenantry/satellites/impersonation'
@@ -91,7 +91,7 @@ export function applicationOf(tenancy: ApplicationTenancy): Application {
 const userOf = (request: GuardedRequest): string => String(request.header('x-user') ?? 'ann')
 
 /** A result of about 1 MB, read piece by piece while it is sent. */
-async function* rowsOf({ id, pool }: GuardedTenant): AsyncGenerator<string> {
+async function* rowsOf({ id, pool }: Tenant): AsyncGenerator<string> {
   for (let piece = 0; piece < 20; piece++) {
     const { rows } = await pool.query(`select repeat('x', 50000) as text`)
     yield `${id} ${rows[0].text}\n`

@@ -14,7 +14,7 @@ import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import type { Satellite } from '../../src/tenancy/satellite.ts'
 import type { Tenancy, TenancyConfig } from '../../src/tenancy/tenancy.ts'
-import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
 import type { Transfer } from '../../src/tenants/transfers/model/transfer.ts'
 import { createTestDatabase } from '../../src/testing/base/database.ts'
@@ -46,11 +46,7 @@ export interface TestEnvironment<Satellites extends readonly Satellite[] = reado
   /** Starts another tenancy on the same database, as another process would. */
   open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
   /** Creates a tenant with these notes. */
-  tenant(
-    id: string,
-    where?: { isolation?: string; placement?: string },
-    notes?: readonly string[],
-  ): Promise<TenantHandle>
+  tenant(id: string, where?: { isolation?: string; placement?: string }, notes?: readonly string[]): Promise<Tenant>
   /** Waits for the end of a transfer; throws if it is not `completed`. */
   done(started: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
   /** Waits for the end of a transfer, successful or not. */

@@ -1,9 +1,10 @@
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Mountable } from '../app.ts'
 import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
@@ -14,9 +15,9 @@ declare global {
   namespace Express {
     interface Request {
       /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-      readonly tenant: GuardedTenant
+      readonly tenant: Tenant
       /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-      optionalTenant?: GuardedTenant
+      optionalTenant?: Tenant
       /** The impersonation of the request, after `impersonation`; undefined without one. */
       impersonation?: ActiveImpersonation
     }
@@ -131,7 +132,7 @@ export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
 
 const TENANT = {
   configurable: true,
-  get(this: Request): GuardedTenant {
+  get(this: Request): Tenant {
     return requireTenant(this.optionalTenant)
   },
 }

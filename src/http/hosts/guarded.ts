@@ -3,9 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import { parseTraceparent } from '../../kernel/base/trace-context.ts'
-import type { Guard, GuardDecision, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard, GuardDecision } from '../../tenants/guard/guard.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import { TenantMismatch } from '../../tenants/tenant/errors.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requestIdOf } from '../requests/request-id.ts'
@@ -60,7 +61,7 @@ const admittedContext = (outer: Context, { scope, tenant, actor }: GuardDecision
 })
 
 /** Returns the tenant of a route that needs one. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-export function requireTenant(tenant: GuardedTenant | undefined): GuardedTenant {
+export function requireTenant(tenant: Tenant | undefined): Tenant {
   if (tenant) return tenant
   throw TenantMismatch('This route has no tenant: it is central, or no guard precedes it.')
 }

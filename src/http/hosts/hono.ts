@@ -3,11 +3,12 @@ import type { Context, ErrorHandler, MiddlewareHandler } from 'hono'
 import { cloneRawRequest } from 'hono/request'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requireTenant, runGuard } from './guarded.ts'
@@ -52,7 +53,7 @@ const outgoingOf = ({ env }: Context): ServerResponse | undefined => env?.outgoi
 
 /** The variables of a guarded context: the tenant, undefined on central and ignored paths, and the impersonation. */
 export interface GuardedEnv {
-  readonly Variables: { tenant?: GuardedTenant; impersonation?: ActiveImpersonation }
+  readonly Variables: { tenant?: Tenant; impersonation?: ActiveImpersonation }
 }
 
 /**
@@ -146,7 +147,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
  *
  *   app.get('/orders', async (c) => c.json(await tenantOf(c).db.selectFrom('orders').selectAll().execute()))
  */
-export const tenantOf = (context: Context<GuardedEnv>): GuardedTenant => requireTenant(context.get('tenant'))
+export const tenantOf = (context: Context<GuardedEnv>): Tenant => requireTenant(context.get('tenant'))
 
 /** A Response that the handler created itself does not contain the headers of the context. */
 function appendMissing(context: Context, headers: Readonly<Record<string, string>>): void {

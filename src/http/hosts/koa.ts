@@ -1,9 +1,10 @@
 import type { Context, Middleware, ParameterizedContext } from 'koa'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { listed, NodeRequest, requireTenant, runGuard } from './guarded.ts'
@@ -14,9 +15,9 @@ import { measure } from './measured.ts'
 /** The state of a guarded context. */
 export interface GuardedState {
   /** Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-  readonly tenant: GuardedTenant
+  readonly tenant: Tenant
   /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-  optionalTenant?: GuardedTenant
+  optionalTenant?: Tenant
   /** The impersonation of the request, after `impersonation`; undefined without one. */
   impersonation?: ActiveImpersonation
 }
@@ -146,7 +147,7 @@ export function problemHandler(log: Pick<Logger, 'warn'>): Middleware<GuardedSta
 
 const TENANT = {
   configurable: true,
-  get(this: GuardedState): GuardedTenant {
+  get(this: GuardedState): Tenant {
     return requireTenant(this.optionalTenant)
   },
 }

@@ -15,9 +15,10 @@ import { APP_FILTER, HttpAdapterHost } from '@nestjs/core'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import { TenancyError } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
@@ -42,7 +43,7 @@ export interface TenantryModuleOptions {
 }
 
 interface Admitted {
-  readonly tenant: GuardedTenant | undefined
+  readonly tenant: Tenant | undefined
   impersonation?: ActiveImpersonation
 }
 
@@ -89,7 +90,7 @@ Inject(OPTIONS)(TenantryModule, undefined, 1)
  * A parameter of a route: its tenant. Throws `E_TENANT_MISMATCH` on central and ignored paths; with `{ optional: true }` it is undefined
  * there.
  *
- *   @Get('orders') orders(@CurrentTenant() tenant: GuardedTenant) { return tenant.db.selectFrom('orders').selectAll().execute() }
+ *   @Get('orders') orders(@CurrentTenant() tenant: Tenant) { return tenant.db.selectFrom('orders').selectAll().execute() }
  */
 export const CurrentTenant: (options?: { readonly optional?: boolean }) => ParameterDecorator = createParamDecorator(
   (options: { readonly optional?: boolean } | undefined, context: ExecutionContext) => {

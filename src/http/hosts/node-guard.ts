@@ -2,18 +2,15 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
-export type GuardedListener<T> = (
-  incoming: IncomingMessage,
-  outgoing: ServerResponse,
-  tenant: GuardedTenant | undefined,
-) => T
+export type GuardedListener<T> = (incoming: IncomingMessage, outgoing: ServerResponse, tenant: Tenant | undefined) => T
 
 /**
  * Returns a listener that calls yours with the tenant of the request, in its context; undefined on central and ignored paths. Responds
@@ -79,7 +76,7 @@ export function enforceQuota<T>(
 export type ImpersonatedListener<T> = (
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  tenant: GuardedTenant | undefined,
+  tenant: Tenant | undefined,
   impersonation: ActiveImpersonation | undefined,
 ) => T
 

@@ -1,11 +1,12 @@
 /** Guards handlers of the web standard, functions from Request to Response: Next.js, SvelteKit, React Router, Bun, Deno. */
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requireTenant, runGuard } from './guarded.ts'
@@ -29,9 +30,9 @@ export type GuardedFetchHandler<Asked extends Request, Args extends unknown[]> =
 /** What a guarded handler receives after the request. */
 export interface GuardedFetch {
   /** Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-  readonly tenant: GuardedTenant
+  readonly tenant: Tenant
   /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-  readonly optionalTenant: GuardedTenant | undefined
+  readonly optionalTenant: Tenant | undefined
   /** The impersonation of the request, inside `impersonation`; undefined without one. */
   readonly impersonation: ActiveImpersonation | undefined
 }
@@ -172,15 +173,15 @@ export function problemHandler<Asked extends Request = Request, Args extends unk
 }
 
 class Guarded implements GuardedFetch {
-  readonly optionalTenant: GuardedTenant | undefined
+  readonly optionalTenant: Tenant | undefined
   readonly impersonation: ActiveImpersonation | undefined
 
-  constructor(tenant: GuardedTenant | undefined, impersonation?: ActiveImpersonation) {
+  constructor(tenant: Tenant | undefined, impersonation?: ActiveImpersonation) {
     this.optionalTenant = tenant
     this.impersonation = impersonation
   }
 
-  get tenant(): GuardedTenant {
+  get tenant(): Tenant {
     return requireTenant(this.optionalTenant)
   }
 }

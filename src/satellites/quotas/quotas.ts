@@ -17,7 +17,7 @@ import { checkCounterName, checkGauge, checkTakes, type Take, type Taken } from 
 import type { QuotaOptions, RouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { tenantNotFound } from '../../tenants/tenant/errors.ts'
-import type { Tenant } from '../../tenants/tenant/tenant.ts'
+import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { Alerts } from './alerts.ts'
 import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
@@ -187,7 +187,7 @@ export class Quotas {
   }
 
   /** The step of `track` and `consume`. A rejection is an outcome. */
-  async #apply(tenant: Tenant, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
+  async #apply(tenant: TenantRecord, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
     const resolved = this.#tenants.plans.resolve(tenant)
     const plan = resolved instanceof Promise ? await resolved : resolved
     const requests = wanted.map(({ quota, amount = 1 }) => ({ quota, amount, limit: plan.limits.get(quota) ?? null }))
@@ -282,14 +282,14 @@ export class Quotas {
   }
 
   /** Deleted tenants are included until their purge. */
-  async #known(tenantId: string): Promise<Tenant> {
+  async #known(tenantId: string): Promise<TenantRecord> {
     const { registry } = this.#tenants
     const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
     if (!located) throw tenantNotFound(tenantId)
     return located.tenant
   }
 
-  #usable(tenantId: string): Tenant | Promise<Tenant> {
+  #usable(tenantId: string): TenantRecord | Promise<TenantRecord> {
     const located = this.#tenants.registry.peek(tenantId) // never a deleted tenant
     if (located) return located.tenant
     return this.#known(tenantId).then((tenant) => {

@@ -1,7 +1,7 @@
 /** Adapters that keep ORMs inside the scope of a tenant. See docs/embedding.md, "Libraries and ORMs". */
 import { TableNode } from 'kysely'
 import { TenantScopeRequired } from '../tenant/errors.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 import { TenantClient } from './pg-client.ts'
 import type { TenantPg } from './pg-module.ts'
 
@@ -31,7 +31,7 @@ interface AdapterFactory {
  */
 export function prismaAdapter<Factory extends AdapterFactory>(
   PrismaPg: new (pool: any, options: { schema: string }) => Factory,
-  tenant: Pick<TenantHandle, 'pool' | 'db'>,
+  tenant: Pick<Tenant, 'pool' | 'db'>,
 ): Factory {
   const factory = new PrismaPg(tenant.pool, { schema: SCHEMA })
   return overriding(factory, {
@@ -53,7 +53,7 @@ export function prismaAdapter<Factory extends AdapterFactory>(
 }
 
 /** The schema that the handle adds to table names: with `names: 'qualified'`. */
-function schemaOf({ db }: Pick<TenantHandle, 'db'>): string | undefined {
+function schemaOf({ db }: Pick<Tenant, 'db'>): string | undefined {
   const [table] = db.selectFrom('any').toOperationNode().from?.froms ?? []
   return table && TableNode.is(table) ? table.table.schema?.name : undefined
 }

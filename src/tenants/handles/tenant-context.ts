@@ -9,7 +9,7 @@ import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Registry } from '../registry/registry.ts'
 import { assertAgrees, tenantOfContext } from './agreement.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
 import { type PerTenant, type PerTenantOptions, TenantClients } from './per-tenant.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
@@ -23,9 +23,9 @@ export interface Scope {
    * @example
    *   await tenancy.run('acme', (tenant) => tenant.db.selectFrom('notes').selectAll().execute())
    */
-  run<T>(id: string, work: (tenant: TenantHandle) => T | Promise<T>): Promise<T>
+  run<T>(id: string, work: (tenant: Tenant) => T | Promise<T>): Promise<T>
   /** The handle of the tenant of the context, from a guarded request or `run`. `E_TENANT_MISMATCH` if there is none. */
-  current(): Promise<TenantHandle>
+  current(): Promise<Tenant>
   /**
    * Runs `work` without a tenant: the only way to leave the tenant of the context. Keeps the request and the actor, but
    * not the backoffice transaction in progress.
@@ -45,7 +45,7 @@ export interface Scope {
    *   await clients.of('acme', (prisma) => prisma.notes.findMany())
    */
   perTenant<Client>(
-    build: (tenant: TenantHandle) => Client | Promise<Client>,
+    build: (tenant: Tenant) => Client | Promise<Client>,
     options: PerTenantOptions<Client>,
   ): PerTenant<Client>
   /**
@@ -59,7 +59,7 @@ export interface Scope {
 
 export interface ScopedTenants {
   /** The handle of a usable tenant; throws otherwise. */
-  handle(id: string): Promise<TenantHandle>
+  handle(id: string): Promise<Tenant>
   readonly handles: { source(id: string): TenantSource }
   readonly registry: Pick<Registry, 'find' | 'nextChange'>
 }

@@ -10,7 +10,7 @@
 import { enterContext } from '../../kernel/base/context.ts'
 import type { TenancyError } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import type { Scope } from '../handles/tenant-context.ts'
 import { TenantIsSuspended, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
 import { type Carried, carriedBy, contextOf } from './carried.ts'
@@ -35,13 +35,13 @@ export type JobHandler<Job, Result, Rest extends readonly unknown[]> = (
 
 export interface JobDependencies {
   readonly scope: Pick<Scope, 'run' | 'withoutTenant'>
-  readonly tenants: { handle(id: string): Promise<TenantHandle> }
+  readonly tenants: { handle(id: string): Promise<Tenant> }
   readonly log: Pick<Logger, 'warn'>
 }
 
 export function createJob<Job, Result, Rest extends readonly unknown[]>(
   { scope, tenants, log }: JobDependencies,
-  work: (job: Job, tenant: TenantHandle | undefined, ...rest: Rest) => Result | Promise<Result>,
+  work: (job: Job, tenant: Tenant | undefined, ...rest: Rest) => Result | Promise<Result>,
   {
     data = (job) => (job as { readonly data?: unknown }).data,
     onUnusable = 'skip',

@@ -1,6 +1,6 @@
 /** Jobs and loops of a host over tenants, as members of the tenancy. */
 import type { Part } from '../../kernel/part-definition.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import type { OwnedScope } from '../handles/tenant-context.ts'
 import { type CarriedData, carry } from './carried.ts'
 import {
@@ -28,11 +28,11 @@ export interface HostJobs {
    *   new Worker('mail', tenancy.job(async (job, tenant) => send(job.data.to, tenant.id)), { connection })
    */
   job<Job = any, Result = unknown, Rest extends readonly unknown[] = []>(
-    work: (job: Job, tenant: TenantHandle, ...rest: Rest) => Result | Promise<Result>,
+    work: (job: Job, tenant: Tenant, ...rest: Rest) => Result | Promise<Result>,
     options?: JobOptions<Job> & { readonly central?: false },
   ): JobHandler<Job, Result, Rest>
   job<Job = any, Result = unknown, Rest extends readonly unknown[] = []>(
-    work: (job: Job, tenant: TenantHandle | undefined, ...rest: Rest) => Result | Promise<Result>,
+    work: (job: Job, tenant: Tenant | undefined, ...rest: Rest) => Result | Promise<Result>,
     options: JobOptions<Job> & { readonly central: true },
   ): JobHandler<Job, Result, Rest>
   /**
@@ -42,7 +42,7 @@ export interface HostJobs {
    * @example
    *   const { done, failed } = await tenancy.forEachTenant({ concurrency: 8, onError: 'continue' }, (tenant) => remind(tenant))
    */
-  forEachTenant(options: ForEachTenantOptions, work: (tenant: TenantHandle) => unknown): Promise<ForEachTenantResult>
+  forEachTenant(options: ForEachTenantOptions, work: (tenant: Tenant) => unknown): Promise<ForEachTenantResult>
 }
 
 interface Dependencies {

@@ -7,7 +7,7 @@ import { tablesOf } from '../../tenancy/composition.ts'
 import { partsOf } from '../../tenancy/parts.ts'
 import type { Satellite } from '../../tenancy/satellite.ts'
 import { createTenancy, type Tenancy, type TenancyConfig } from '../../tenancy/tenancy.ts'
-import type { Tenant } from '../../tenants/tenant/tenant.ts'
+import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { dropWithRoles } from './roles.ts'
 import { createMigratedDatabase } from './template.ts'
@@ -88,7 +88,7 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
 export async function installed(
   { tenants }: Pick<Tenancy, 'tenants'>,
   request: Parameters<Tenants['create']>[0],
-): Promise<Tenant> {
+): Promise<TenantRecord> {
   const { id } = await tenants.create(request)
   return tenants.waitUntilInstalled(id, AbortSignal.timeout(SETTLED_WITHIN_MS))
 }
