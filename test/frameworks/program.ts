@@ -1,12 +1,12 @@
 /** Serves the application with Bun or Deno, on the database of the test, with a WebSocket at `/socket`. Prints its URL. */
-import { createTenancy, type GuardedTenant, schemaPg } from 'tenantry'
+import { createTenancy, schemaPg, type Tenant } from 'tenantry'
 import { guardFetch } from 'tenantry/web'
 import { applicationOf, CONFIG } from './application.ts'
 import { fetchApplication } from './fetch-application.ts'
 
 interface BunServer {
   readonly url: URL
-  upgrade(request: Request, options: { data: { tenant: GuardedTenant } }): boolean
+  upgrade(request: Request, options: { data: { tenant: Tenant } }): boolean
 }
 
 interface Socket {
@@ -14,7 +14,7 @@ interface Socket {
 }
 
 interface BunSocket extends Socket {
-  readonly data: { readonly tenant: GuardedTenant }
+  readonly data: { readonly tenant: Tenant }
 }
 
 interface Runtimes {
@@ -42,7 +42,7 @@ const fetch = fetchApplication(application)
 const error = () => new Response('host', { status: 500 })
 
 /** Reads the text as the tenant, and sends it back. */
-async function echo(socket: Socket, { id, pool }: GuardedTenant, text: string): Promise<void> {
+async function echo(socket: Socket, { id, pool }: Tenant, text: string): Promise<void> {
   const { rows } = await pool.query('select $1::text as text', [text])
   socket.send(`${id} ${rows[0].text}`)
 }
