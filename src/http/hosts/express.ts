@@ -6,7 +6,7 @@ import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Mountable } from '../app.ts'
-import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
+import { appendHeaders, NodeRequest, runGuard, sendRejection, sendRouteError, TENANT } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest, keepReadBody, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
@@ -84,9 +84,7 @@ export function enforceQuota(
   return (request, response, next) => {
     const admitted = (headers: Readonly<Record<string, string>>) => {
       if (response.headersSent) return // your timeout has sent a response
-      for (const [name, value] of Object.entries(headers)) {
-        response.set(name, listed(response.getHeader(name), value))
-      }
+      appendHeaders(response, headers)
       next()
     }
     const rejected = (error: unknown) => {
@@ -128,13 +126,6 @@ export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
   return (error, request, response, next) => {
     if (!sendRouteError(response, error, log, nodeRequest(request))) next(error)
   }
-}
-
-const TENANT = {
-  configurable: true,
-  get(this: Request): Tenant {
-    return requireTenant(this.optionalTenant)
-  },
 }
 
 const nodeRequest = (request: Request): NodeRequest<Request> =>

@@ -19,7 +19,7 @@ import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Tenant } from '../../tenants/handles/handle.ts'
-import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
+import { appendHeaders, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
@@ -118,9 +118,7 @@ export function enforceQuota(quotas: QuotaEnforcing, quota: string, options?: Qu
       const headers = await runRouteCheck(routeCheck, http.getRequest(), admittedOf(context)?.tenant)
       const outgoing = nodeOf<ServerResponse>(http.getResponse())
       if (outgoing.headersSent) return true // your timeout has sent a response
-      for (const [name, value] of Object.entries(headers)) {
-        outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
-      }
+      appendHeaders(outgoing, headers)
       return true
     },
   }
