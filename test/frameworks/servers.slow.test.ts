@@ -9,6 +9,7 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { once as runOnce } from '../../src/kernel/base/once.ts'
 import { installed, TEST_APP_KEY, type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
+import { send } from '../http/served.ts'
 import { freePort } from '../support/free-port.ts'
 import { CONFIG } from './application.ts'
 import { behaviours } from './behaviours.ts'
@@ -92,6 +93,9 @@ const servers: Readonly<Record<string, () => Promise<ServerProgram>>> = {
     startBuilt('react-router', { build: [bin('react-router'), 'build'], start: ['server.js'], ready: /listening/ }),
 }
 
+const SOCKETS = ['Bun', 'Deno']
+const PAGES = ['SvelteKit', 'React Router']
+
 describe.each(Object.entries(servers))('%s', (name, start) => {
   let server: ServerProgram
   beforeAll(async () => {
@@ -104,18 +108,32 @@ describe.each(Object.entries(servers))('%s', (name, start) => {
     await behaviour({ origin: server.origin, tenancy: world.tenancy, tenantId: id })
   })
 
-  if (!['Bun', 'Deno'].includes(name)) return // the others have no upgrade in a handler
-  test('a WebSocket has the tenant of its upgrade', async () => {
-    const { id } = await installed(world.tenancy, { id: `t-${++count}`, name: 'Tenant' })
-    const socketOf = (member: string) => {
-      const headers = { 'x-tenant-id': id, 'x-member-of': member }
-      return new WebSocket(`${server.origin.replace('http', 'ws')}/socket`, { headers })
-    }
-    const socket = socketOf(id)
-    await once(socket, 'open')
-    socket.send('hello')
-    expect(await once(socket, 'message')).toMatchObject([{ data: `${id} hello` }])
-    socket.close()
-    await once(socketOf('acme'), 'error')
-  })
+  if (SOCKETS.includes(name)) {
+    test('a WebSocket has the tenant of its upgrade', async () => {
+      const { id } = await installed(world.tenancy, { id: `t-${++count}`, name: 'Tenant' })
+      const socketOf = (member: string) => {
+        const headers = { 'x-tenant-id': id, 'x-member-of': member }
+        return new WebSocket(`${server.origin.replace('http', 'ws')}/socket`, { headers })
+      }
+      const socket = socketOf(id)
+      await once(socket, 'open')
+      socket.send('hello')
+      expect(await once(socket, 'message')).toMatchObject([{ data: `${id} hello` }])
+      socket.close()
+      await once(socketOf('acme'), 'error')
+    })
+  }
+
+  if (PAGES.includes(name)) {
+    test('a page is rendered as the tenant of its request', async () => {
+      const { id } = await installed(world.tenancy, { id: `t-${++count}`, name: 'Tenant' })
+      const page = (member: string) =>
+        send(server.origin, 'GET /page', { headers: { 'x-tenant-id': id, 'x-member-of': member } })
+      expect(await page(id)).toMatchObject({
+        status: 200,
+        body: expect.stringContaining(`tenant ${id} in the context of ${id}`),
+      })
+      expect(await page('acme')).toMatchObject({ status: 403, json: { code: 'E_TENANT_ACCESS_DENIED' } })
+    })
+  }
 })

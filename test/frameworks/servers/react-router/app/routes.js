@@ -1,3 +1,3 @@
 import { route } from '@react-router/dev/routes'
 
-export default [route('*', 'every-path.js')]
+export default [route('page', 'page.jsx'), route('*', 'every-path.js')]
