@@ -34,6 +34,7 @@ export {
   type ErrorType,
   InvalidRequest,
   TenancyError,
+  tenancyErrorOf,
 } from './kernel/base/errors.ts'
 export { uuidv7 } from './kernel/base/ids.ts'
 export { parsed } from './kernel/base/validate.ts'

@@ -68,6 +68,7 @@ async function start<Satellites extends readonly Satellite[]>(
   base = process.cwd(),
   { role }: StartOptions = {},
 ): Promise<Tenancy<Satellites>> {
+  assertNodeVersion()
   const builtIn = Array.isArray(content?.satellites ?? []) ? undefined : await import('./satellites.ts')
   const config = await resolveConfig(
     { content, base, isDefinition: true },
@@ -77,4 +78,11 @@ async function start<Satellites extends readonly Satellite[]>(
   const satellites = builtIn?.satellitesOn(config) ?? (config.satellites as readonly Satellite[])
   const given = { url, appKey, satellites, role: role ?? config.role, logger }
   return startTenancy(await tenancyConfigOf(config, given)) as Promise<Tenancy<Satellites>>
+}
+
+/** Also Bun and Deno name the version of Node.js that they are compatible with. */
+export function assertNodeVersion(version: string = process.versions.node): void {
+  const [major = 0, minor = 0] = version.split('.').map(Number)
+  if (major < 22 || (major === 22 && minor < 19))
+    throw new Error(`tenantry needs Node 22.19 or later, this is ${version}`)
 }

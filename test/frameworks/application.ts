@@ -72,6 +72,10 @@ export function applicationOf(tenancy: ApplicationTenancy): Application {
       'GET /central/tenant': async ({ tenant }) => ({ tenant: tenant.id }),
       'GET /central/storage': async () => ({ tenant: (await tenancy.tenant('acme')).id }),
       'GET /never': () => tenancy.tenants.get('never'),
+      'GET /wrapped': async () => {
+        const driverError = await tenancy.tenants.get('never').catch((error) => error)
+        throw Object.assign(new Error('select 1 failed'), { driverError }) // as TypeORM
+      },
       'GET /broken': async () => {
         throw new Error('mine')
       },

@@ -13,7 +13,7 @@ import {
 } from '@nestjs/common'
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
-import { TenancyError } from '../../kernel/base/errors.ts'
+import { tenancyErrorOf } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
@@ -193,7 +193,11 @@ class ProblemFilter implements ExceptionFilter {
     sendRouteError(nodeOf(response), error, this.#log, request)
   }
 }
-Catch(TenancyError)(ProblemFilter)
+/** NestJS compares with `instanceof`: errors of Tenantry, and errors of database libraries for them. */
+const KnownError = Object.defineProperty(function known() {}, Symbol.hasInstance, {
+  value: (error: unknown) => tenancyErrorOf(error) !== undefined,
+})
+Catch(KnownError)(ProblemFilter)
 
 const admittedOf = (context: ExecutionContext): Admitted | undefined =>
   context.getType() === 'http' ? admittedRequests.get(nodeOf(context.switchToHttp().getRequest())) : undefined

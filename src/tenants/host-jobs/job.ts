@@ -8,7 +8,7 @@
  *             └─► usable ─► the host's handler
  */
 import { enterContext } from '../../kernel/base/context.ts'
-import type { TenancyError } from '../../kernel/base/errors.ts'
+import { tenancyErrorOf } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Tenant } from '../handles/handle.ts'
 import type { Scope } from '../handles/tenant-context.ts'
@@ -53,7 +53,7 @@ export function createJob<Job, Result, Rest extends readonly unknown[]>(
       return await scope.run(tenantId, (tenant) => work(job, tenant, ...rest))
     } catch (error) {
       if (onUnusable === 'retry' || !(await isUnusable(tenantId, error))) throw error
-      log.warn({ tenantId, code: (error as TenancyError).code }, 'skipped a job of a tenant that is not usable')
+      log.warn({ tenantId, code: tenancyErrorOf(error)?.code }, 'skipped a job of a tenant that is not usable')
       return undefined
     }
   }
@@ -79,7 +79,10 @@ export function createJob<Job, Result, Rest extends readonly unknown[]>(
   }
 }
 
-const isPermanent = (error: unknown): boolean => TenantIsSuspended.matches(error) || TenantNotFound.matches(error)
+function isPermanent(error: unknown): boolean {
+  const known = tenancyErrorOf(error)
+  return TenantIsSuspended.matches(known) || TenantNotFound.matches(known)
+}
 
 const INVALID =
   'The $tenantry of the job is invalid. Send it with tenancy.carry(data), and run workers of the release of its sender or of a newer one.'
