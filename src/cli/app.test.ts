@@ -39,8 +39,8 @@ describe('--app', () => {
   })
 
   test('a command without the database of the program exits with 2 and creates none', async () => {
-    const { DATABASE_URL: _, ...rest } = env
-    const data = join(directory, 'of-no-service')
+    const { DATABASE_URL: _, ...rest } = host.env
+    const data = join(host.directory, 'of-no-service')
     const { ended } = inProcess({ ...rest, TENANTRY_DATA_DIR: data }).start(['tenant:list', '--app', APP])
     expect(await ended).toMatchObject({
       code: 2,
