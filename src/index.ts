@@ -59,13 +59,18 @@ export {
   defineTenancy,
   type StartOptions,
 } from './service/definition.ts'
+export type { NamesOf } from './tenancy/names.ts'
+export type { Register, RegisteredTenant } from './tenancy/register.ts'
 export {
+  type AnySatellite,
   defineSatellite,
+  type Names,
   type Received,
   type Receiver,
   type Satellite,
 } from './tenancy/satellite.ts'
-export type { Tenancy } from './tenancy/tenancy.ts'
+export { type Tables, tables } from './tenancy/tables.ts'
+export type { Core, Tenancy } from './tenancy/tenancy.ts'
 export type { Guard, GuardDecision, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {

@@ -23,6 +23,7 @@ import type { Located } from './registry/tenant-cache.ts'
 import { TenantUpdates } from './registry/updates.ts'
 import { PlanNotFound, PlanResolvedByHost } from './tenant/errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './tenant/events.ts'
+import type { Names } from './tenant/names.ts'
 import type { TenantRow } from './tenant/tables.ts'
 import {
   MaintenanceRequest,
@@ -37,7 +38,10 @@ import type { TenantServices } from './tenant-services.ts'
 import { requestInstallation } from './transfers/requests/installation.ts'
 import { keepMaintenance } from './transfers/requests/requests.ts'
 
-export class Tenants {
+/** Metadata with the name of a plan, which is that of the tenant unless `plans.getPlan` decides. */
+type Planned<Request, N extends Names> = Request & { readonly metadata?: { readonly plan?: N['plan'] | null } }
+
+export class Tenants<DB = any, N extends Names = Names> {
   readonly registry: TenantServices['registry']
   readonly plans: TenantServices['plans']
   readonly installation: TenantServices['provisioning']
@@ -88,7 +92,7 @@ export class Tenants {
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
-  async create(request: z.input<typeof NewTenant>): Promise<TenantRecord> {
+  async create(request: Planned<z.input<typeof NewTenant>, N>): Promise<TenantRecord> {
     const { id = uuidv7(), name, metadata, domains, ...options } = parsed(NewTenant, request)
     this.plans.check(metadata)
     const { driver, placement } = this.storage.choose(options.isolation, options.placement)
@@ -125,7 +129,7 @@ export class Tenants {
   }
 
   /** Changes name, metadata (merge patch) and domains; omitted members stay unchanged. */
-  async update(id: string, request: z.input<typeof TenantChange>): Promise<TenantRecord> {
+  async update(id: string, request: Planned<z.input<typeof TenantChange>, N>): Promise<TenantRecord> {
     const { name, domains, metadata } = parsed(TenantChange, request)
     return this.#edit(id, 'tenants.update', (row) => ({
       name: name ?? row.name,
@@ -135,7 +139,7 @@ export class Tenants {
   }
 
   /** Writes `metadata.plan`. `E_PLAN_NOT_FOUND`, or `E_PLAN_RESOLVED_BY_HOST` if the host has configured `getPlan`. */
-  async setPlan(id: string, plan: string): Promise<TenantRecord> {
+  async setPlan(id: string, plan: N['plan']): Promise<TenantRecord> {
     if (this.plans.isDecidedByHost) {
       throw PlanResolvedByHost("The host's getPlan decides the plan of a tenant. Change it there.")
     }
@@ -211,7 +215,7 @@ export class Tenants {
   }
 
   /** A usable tenant. Throws the error of a guarded route otherwise. */
-  async handle(id: string): Promise<Tenant> {
+  async handle(id: string): Promise<Tenant<DB, N>> {
     assertAgrees(id)
     return this.handles.of(usable(id, this.registry.peek(id) ?? (await this.registry.find(id))))
   }

@@ -12,7 +12,7 @@ import { directory } from '../../src/drivers/archives/directory.ts'
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
-import type { Satellite } from '../../src/tenancy/satellite.ts'
+import type { AnySatellite, Satellite } from '../../src/tenancy/satellite.ts'
 import type { Tenancy, TenancyConfig } from '../../src/tenancy/tenancy.ts'
 import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
@@ -36,7 +36,7 @@ export const NOTES: readonly TenantMigration[] = [
   },
 ]
 
-export interface TestEnvironment<Satellites extends readonly Satellite[] = readonly Satellite[]> {
+export interface TestEnvironment<Satellites extends readonly AnySatellite[] = readonly Satellite[]> {
   readonly tenancy: Tenancy<Satellites>
   readonly transfers: Tenancy['tenants']['transfers']
   readonly url: string
@@ -57,7 +57,7 @@ export interface TestEnvironment<Satellites extends readonly Satellite[] = reado
 }
 
 /** @param otherServerUrl server of the placement `other`; by default the same server, with two databases */
-export async function openTestEnvironment<const Satellites extends readonly Satellite[] = []>(
+export async function openTestEnvironment<const Satellites extends readonly AnySatellite[] = []>(
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
   otherServerUrl = serverUrl,

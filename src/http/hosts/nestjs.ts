@@ -19,7 +19,16 @@ import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Tenant } from '../../tenants/handles/handle.ts'
-import { appendHeaders, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
+import {
+  tenantOf as admittedTenant,
+  appendHeaders,
+  NodeRequest,
+  requireTenant,
+  runGuard,
+  sendRejection,
+  sendRouteError,
+} from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
@@ -110,7 +119,11 @@ export const CurrentImpersonation: () => ParameterDecorator = createParamDecorat
  *
  *   @Post('exports') @UseGuards(enforceQuota(tenancy.quotas, 'exports')) create() { ... }
  */
-export function enforceQuota(quotas: QuotaEnforcing, quota: string, options?: QuotaOptions<any>): CanActivate {
+export function enforceQuota<Quota extends string>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
+  options?: QuotaOptions<any>,
+): CanActivate {
   const routeCheck = quotas.enforcement(quota, options)
   return {
     async canActivate(context) {
@@ -198,6 +211,15 @@ const KnownError = Object.defineProperty(function known() {}, Symbol.hasInstance
   value: (error: unknown) => tenancyErrorOf(error) !== undefined,
 })
 Catch(KnownError)(ProblemFilter)
+
+/**
+ * The tenant of a request that `guard` has admitted, with its tables and names: for programs with several tenancies. Throws
+ * `E_TENANT_MISMATCH` on its central and ignored paths, and without this guard.
+ *
+ *   @Get('orders') orders(@Req() request: Request) { return tenantOf(request, guard).db.selectFrom('orders').selectAll().execute() }
+ */
+export const tenantOf = <DB, N extends Names>(request: object, guard: Guard<DB, N>): Tenant<DB, N> =>
+  admittedTenant(nodeOf(request), guard)
 
 const admittedOf = (context: ExecutionContext): Admitted | undefined =>
   context.getType() === 'http' ? admittedRequests.get(nodeOf(context.switchToHttp().getRequest())) : undefined

@@ -1,15 +1,20 @@
 /** Guards handlers of the web standard, functions from Request to Response: Next.js, SvelteKit, React Router, Bun, Deno. */
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
+import type { RegisteredTenant } from '../../tenancy/register.ts'
 import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Tenant } from '../../tenants/handles/handle.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
 import { toLoggedProblemResponse } from '../problem.ts'
 import { admission, type GuardCallbacks, rejectionResponse, requireTenant, responseOf, runGuard } from './guarded.ts'
+
+export { tenantOf } from './guarded.ts'
+
 import { type ImpersonationCallbacks, type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measureFetch } from './measured-fetch.ts'
 
@@ -21,18 +26,18 @@ export type FetchHandler<Asked extends Request, Args extends unknown[]> = (
   ...args: Args
 ) => Promise<Response>
 
-export type GuardedFetchHandler<Asked extends Request, Args extends unknown[]> = (
+export type GuardedFetchHandler<Asked extends Request, Args extends unknown[], T extends Tenant = RegisteredTenant> = (
   request: Asked,
-  guarded: GuardedFetch,
+  guarded: GuardedFetch<T>,
   ...args: Args
 ) => Result
 
 /** What a guarded handler receives after the request. */
-export interface GuardedFetch {
+export interface GuardedFetch<T extends Tenant = RegisteredTenant> {
   /** Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-  readonly tenant: Tenant
+  readonly tenant: T
   /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-  readonly optionalTenant: Tenant | undefined
+  readonly optionalTenant: T | undefined
   /** The impersonation of the request, inside `impersonation`; undefined without one. */
   readonly impersonation: ActiveImpersonation | undefined
 }
@@ -73,9 +78,14 @@ export function fetchHandler<Asked extends Request = Request, Args extends unkno
  *   export const GET = guardFetch(guard, async (request, { tenant }) =>
  *     Response.json(await tenant.db.selectFrom('orders').selectAll().execute()))
  */
-export function guardFetch<Asked extends Request = Request, Args extends unknown[] = []>(
-  by: Guard,
-  handler: GuardedFetchHandler<Asked, Args>,
+export function guardFetch<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  DB = any,
+  N extends Names = Names,
+>(
+  by: Guard<DB, N>,
+  handler: GuardedFetchHandler<Asked, Args, Tenant<DB, N>>,
   { ip }: FetchOptions<Asked, Args> = {},
 ): FetchHandler<Asked, Args> {
   const handle = async (...call: Parameters<typeof handler>) => handler(...call)
@@ -83,7 +93,7 @@ export function guardFetch<Asked extends Request = Request, Args extends unknown
     admission(
       (callbacks: GuardCallbacks) => runGuard(by, new FetchRequest(request), ip?.(request, ...args), callbacks),
       ({ tenant }, requestId) => {
-        const response = handle(request, new Guarded(tenant), ...args).then((made) =>
+        const response = handle(request, new Guarded(tenant as Tenant<DB, N> | undefined), ...args).then((made) =>
           requestId === null ? made : withHeaders(made, { 'x-request-id': requestId }, 'set'),
         )
         return measureFetch(by.traffic, tenant, request, response)
@@ -98,12 +108,17 @@ export function guardFetch<Asked extends Request = Request, Args extends unknown
  *
  *   export const POST = guardFetch(guard, enforceQuota(tenancy.quotas, 'exports', async (request, { tenant }) => ..))
  */
-export function enforceQuota<Asked extends Request = Request, Args extends unknown[] = []>(
-  quotas: QuotaEnforcing,
-  quota: string,
-  handler: GuardedFetchHandler<Asked, Args>,
+export function enforceQuota<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  T extends Tenant = RegisteredTenant,
+  Quota extends string = string,
+>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
+  handler: GuardedFetchHandler<Asked, Args, T>,
   options?: QuotaOptions<Asked>,
-): GuardedFetchHandler<Asked, Args> {
+): GuardedFetchHandler<Asked, Args, T> {
   const routeCheck = quotas.enforcement(quota, options)
   return async (request, guarded, ...args) => {
     let headers: Readonly<Record<string, string>>
@@ -123,11 +138,15 @@ export function enforceQuota<Asked extends Request = Request, Args extends unkno
  *
  *   export const GET = guardFetch(guard, impersonation(tenancy.impersonation, async (request, { tenant, impersonation }) => ..))
  */
-export function impersonation<Asked extends Request = Request, Args extends unknown[] = []>(
+export function impersonation<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  T extends Tenant = RegisteredTenant,
+>(
   by: Impersonating,
-  handler: GuardedFetchHandler<Asked, Args>,
+  handler: GuardedFetchHandler<Asked, Args, T>,
   options?: ImpersonationOptions,
-): GuardedFetchHandler<Asked, Args> {
+): GuardedFetchHandler<Asked, Args, T> {
   const middleware = impersonationMiddleware(by, options)
   return (request, { optionalTenant }, ...args: Args) =>
     admission(
@@ -142,10 +161,11 @@ export function impersonation<Asked extends Request = Request, Args extends unkn
  *
  *   export const GET = guardFetch(guard, problemHandler(tenancy.kernel.log, async (request, { tenant }) => ..))
  */
-export function problemHandler<Asked extends Request = Request, Args extends unknown[] = []>(
-  log: Pick<Logger, 'warn'>,
-  handler: GuardedFetchHandler<Asked, Args>,
-): GuardedFetchHandler<Asked, Args> {
+export function problemHandler<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  T extends Tenant = RegisteredTenant,
+>(log: Pick<Logger, 'warn'>, handler: GuardedFetchHandler<Asked, Args, T>): GuardedFetchHandler<Asked, Args, T> {
   return async (request, ...rest) => {
     try {
       return await handler(request, ...rest)
@@ -157,16 +177,16 @@ export function problemHandler<Asked extends Request = Request, Args extends unk
   }
 }
 
-class Guarded implements GuardedFetch {
-  readonly optionalTenant: Tenant | undefined
+class Guarded<T extends Tenant> implements GuardedFetch<T> {
+  readonly optionalTenant: T | undefined
   readonly impersonation: ActiveImpersonation | undefined
 
-  constructor(tenant: Tenant | undefined, impersonation?: ActiveImpersonation) {
+  constructor(tenant: T | undefined, impersonation?: ActiveImpersonation) {
     this.optionalTenant = tenant
     this.impersonation = impersonation
   }
 
-  get tenant(): Tenant {
+  get tenant(): T {
     return requireTenant(this.optionalTenant)
   }
 }

@@ -20,6 +20,7 @@ import type { Tenant } from '../handles/handle.ts'
 import { assertUsable } from '../registry/assert-usable.ts'
 import type { Located } from '../registry/tenant-cache.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
+import type { Names } from '../tenant/names.ts'
 import { TENANT_ID, type TenantRecord } from '../tenant/tenant.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './strategies.ts'
@@ -61,13 +62,14 @@ export interface GuardedTenants {
 }
 
 /** The result for an admitted request. `ignored`: as without a guard. */
-export type GuardDecision =
-  | { readonly scope: 'tenant'; readonly tenant: Tenant; readonly actor?: Actor | undefined }
+export type GuardDecision<DB = any, N extends Names = Names> =
+  | { readonly scope: 'tenant'; readonly tenant: Tenant<DB, N>; readonly actor?: Actor | undefined }
   | { readonly scope: 'central' | 'none' | 'ignored'; readonly tenant?: undefined; readonly actor?: undefined }
 
-export interface Guard {
+/** A guard of the host's routes, with the tables and names of its tenants. The adapters of frameworks call it. */
+export interface Guard<DB = any, N extends Names = Names> {
   /** Throws, or rejects with, the error for the response. */
-  admit(request: GuardedRequest): GuardDecision | Promise<GuardDecision>
+  admit(request: GuardedRequest): GuardDecision<DB, N> | Promise<GuardDecision<DB, N>>
   /** Receives the requests admitted with a tenant. */
   readonly traffic?: Traffic | undefined
 }

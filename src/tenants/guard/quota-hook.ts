@@ -20,8 +20,8 @@ export interface QuotaOptions<Raw = any> {
 }
 
 /** The part of `tenancy.quotas` that routes need. */
-export interface QuotaEnforcing {
-  enforcement<Raw>(quota: string, options?: QuotaOptions<Raw>): RouteCheck<Raw>
+export interface QuotaEnforcing<Quota extends string = string> {
+  enforcement<Raw>(quota: Quota, options?: QuotaOptions<Raw>): RouteCheck<Raw>
 }
 
 /** Runs for a request that the guard has admitted with a tenant; throws without a tenant. */

@@ -2,6 +2,7 @@
 import type { Dialect, Kysely } from 'kysely'
 import type { Pool } from 'pg'
 import type { PostStatement } from '../isolation/outbox.ts'
+import type { Names } from '../tenant/names.ts'
 import type { TenantRecord } from '../tenant/tenant.ts'
 import type { TenantPg } from './pg-module.ts'
 
@@ -53,9 +54,9 @@ export interface StorageHandle<DB = any> {
  *     response.json({ plan: tenant.plan, notes: await tenant.db.selectFrom('notes').selectAll().execute() })
  *   })
  */
-export interface Tenant<DB = any> extends StorageHandle<DB> {
+export interface Tenant<DB = any, N extends Names = Names> extends StorageHandle<DB> {
   /** Name, status, metadata and domains, from the registry. */
   readonly record: TenantRecord
   /** Name of the plan: `metadata.plan`, or the result of `plans.getPlan`. The default plan for a tenant without one. */
-  readonly plan: string
+  readonly plan: N['plan']
 }

@@ -105,6 +105,11 @@ export class Plans {
     return this.#resolved.has(plan)
   }
 
+  /** Names of all limits of the plans. */
+  limitedQuotas(): readonly string[] {
+    return [...this.#resolved.values()].flatMap(({ limits }) => [...limits.keys()])
+  }
+
   /** Whether any plan limits the quota. */
   limitsAnywhere(quota: string): boolean {
     return [...this.#resolved.values()].some(({ limits }) => limits.has(quota))
