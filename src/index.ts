@@ -16,7 +16,7 @@ export { type Client, createHttp, DEFAULT_PREFIX, type Http, type HttpOptions, t
 export { problemOf } from './http/problem.ts'
 export { createReceivers } from './http/receivers.ts'
 export type { AdminToken } from './http/tokens.ts'
-export type { Command, CommandInput, Terminal } from './kernel/api/commands.ts'
+export { type Command, type CommandInput, command, type Terminal } from './kernel/api/commands.ts'
 export {
   type AnyOperation,
   type CommandForm,
@@ -26,7 +26,6 @@ export {
   StreamReply,
 } from './kernel/api/operation.ts'
 export { Moment, NEWEST_FIRST, Page, type PageOf, pageOf } from './kernel/api/page.ts'
-export { command, type WrittenCommand } from './kernel/api/projection.ts'
 export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/base/context.ts'
 export {
   DependencyUnavailable,

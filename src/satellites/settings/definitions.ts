@@ -63,21 +63,24 @@ function schemaOf(name: string, given: SettingDefinition | undefined): Omit<Defi
   }
   const path = `settings.define.${name}`
   const { data } = z.record(z.string(), z.unknown()).safeParse(given)
-  const { writeOnly, ...jsonSchema } = data ?? {}
-  if (writeOnly !== true && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
+  const { writeOnly = false, ...jsonSchema } = data ?? {}
+  if (typeof writeOnly !== 'boolean') throw invalid([{ path: `${path}.writeOnly`, message: 'must be true or false' }])
+  if (!writeOnly && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
   const schema = toSchema(
     data && jsonSchema,
     path,
     'must be a Zod schema, secret(schema), or a JSON Schema with supported keywords',
   )
-  return { isSecret: writeOnly === true, schema }
+  return { isSecret: writeOnly, schema }
 }
 
-/** Whether a part of a JSON Schema has `writeOnly: true`. */
+/** Whether a part of a JSON Schema has `writeOnly`, other than `false`. An object is the schema of a property with this name. */
 const hasWriteOnly = (schema: unknown): boolean =>
-  typeof schema === 'object' &&
-  schema !== null &&
-  (('writeOnly' in schema && schema.writeOnly === true) || Object.values(schema).some(hasWriteOnly))
+  isObject(schema) &&
+  (('writeOnly' in schema && schema.writeOnly !== false && !isObject(schema.writeOnly)) ||
+    Object.values(schema).some(hasWriteOnly))
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 
 /** The JSON text of a valid value. @throws E_INVALID_REQUEST */
 export function toJson({ schema }: Defined, value: unknown, where = 'value'): string {
