@@ -49,10 +49,13 @@ import {
 } from './composition.ts'
 import type { TenancyConfig } from './config.ts'
 import { openKernel } from './kernel.ts'
-import { partsOf } from './parts.ts'
+import { operationsOf, partsOf } from './parts.ts'
 import { processSettings } from './process-settings.ts'
 import type { AnyOperation, Receiver, Satellite, ServicesOf } from './satellite.ts'
 import { settingsOf } from './settings.ts'
+import { type System, systemOperations } from './system-operations.ts'
+import type { Sessions } from './tokens/sessions.ts'
+import type { Tokens } from './tokens/tokens.ts'
 import { VERSION } from './version.ts'
 
 export type { Wired } from './composition.ts'
@@ -61,6 +64,10 @@ export type { Role, TenancyConfig } from './config.ts'
 export interface Core extends Scope, HostJobs {
   readonly kernel: Kernel
   readonly tenants: Tenants
+  /** API tokens. */
+  readonly tokens: Tokens
+  /** Sessions of browsers. */
+  readonly sessions: Sessions
   readonly health: Health
   readonly doctor: Doctor
   /** The metrics of a scrape; a host can register its own series. */
@@ -134,7 +141,8 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       types: eventsOf(parts),
       processes,
     })
-    const all = compose(parts, kernel, settings, stops)
+    const operations = operationsOf(parts)
+    const all = compose(parts, kernel, { ...settings, operations }, stops)
     const { doctor } = servicesOf(all).examinations as Examinations
     const series = new Metrics()
     for (const { part, service } of all) {
@@ -154,6 +162,7 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       series,
       checks: checksOf(all.filter(isOptional)),
       stop,
+      system: { health, doctor, operations, satellites: satellites.map(({ name }) => name) },
     })
     return Object.assign(core, servicesOf(all.filter(isOptional))) as Tenancy<Satellites>
   } catch (error) {
@@ -177,21 +186,34 @@ const buildInfo: Series = {
   collect: () => [{ labels: { version: VERSION }, value: 1 }],
 }
 
-type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'>
+interface Services {
+  readonly tenants: Tenants
+  readonly tokens: Tokens
+  readonly sessions: Sessions
+  readonly scope: OwnedScope
+  readonly hostJobs: HostJobs
+}
 
-function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observation): Core {
-  const { tenants, scope, hostJobs } = servicesOf(parts) as { tenants: Tenants; scope: OwnedScope; hostJobs: HostJobs }
+type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'> & { readonly system: System }
+
+function coreOf(parts: readonly WiredPart[], kernel: Kernel, { system, ...observation }: Observation): Core {
+  const { tenants, tokens, sessions, scope, hostJobs } = servicesOf(parts) as unknown as Services
   const { stopClients: _, ...members } = scope
   const { database, events, log } = kernel
   const receivers = wired(parts, 'receivers')
   return {
     kernel,
     tenants,
+    tokens,
+    sessions,
     ...observation,
-    operations: wired(
-      parts.toSorted((a, b) => tenantsFirst(a.part, b.part)),
-      'operations',
-    ),
+    operations: [
+      ...wired(
+        parts.toSorted((a, b) => tenantsFirst(a.part, b.part)),
+        'operations',
+      ),
+      ...systemOperations.map((what) => ({ what, service: system })),
+    ],
     commands: wired(parts, 'commands'),
     receivers,
     tenant: (id) => tenants.handle(id),
