@@ -27,6 +27,8 @@ const READ_TIMEOUT_MS = 5_000
 interface Entry<Value> {
   readonly value: Value
   readonly at: number
+  /** Number of gaps in the notifications before its read. */
+  readonly gaps: number
 }
 
 export interface CredentialCacheOptions<Value> {
@@ -46,8 +48,8 @@ export class CredentialCache<Value extends object> {
   readonly #outage = new OutageBackoff()
   /** Increases with each notification and gap. */
   #generation = 0
-  /** Rows that were read before this time are not fresh: notifications may be lost. */
-  #doubtedAt = Number.NEGATIVE_INFINITY
+  /** Number of gaps in the notifications: rows that were read before the last one are not fresh. */
+  #gaps = 0
 
   constructor(kernel: Pick<Kernel, 'database' | 'resilience' | 'log'>, options: CredentialCacheOptions<Value>) {
     this.#kernel = kernel
@@ -82,18 +84,18 @@ export class CredentialCache<Value extends object> {
   /** Call it after a gap in the notifications. Values remain for an outage. */
   doubtAll(): void {
     this.#generation++
-    this.#doubtedAt = performance.now()
+    this.#gaps++
     this.#absent.forgetAll()
   }
 
-  #isFresh({ at }: Entry<Value>): boolean {
+  #isFresh({ at, gaps }: Entry<Value>): boolean {
     const ttl = this.#kernel.database.isListening ? TTL_MS : DEAF_TTL_MS
-    return at >= this.#doubtedAt && performance.now() - at < ttl
+    return gaps === this.#gaps && performance.now() - at < ttl
   }
 
   #keep(key: string, value: Value | undefined): void {
     if (value) {
-      this.#known.set(key, { value, at: performance.now() })
+      this.#known.set(key, { value, at: performance.now(), gaps: this.#gaps })
       return
     }
     this.#known.delete(key)
