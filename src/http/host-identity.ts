@@ -30,19 +30,28 @@ export type Identify = (request: Request) => HostIdentity | undefined | Promise<
 
 type GrantOf = (may: readonly string[], tenants: readonly string[] | null) => Grant
 
-/** @throws an error of the host: an invalid identity, or a pattern that matches no operation */
+/** The function throws an error for an invalid identity, or a pattern that matches no operation. */
 export function hostIdentities(
   identify: Identify,
   grantOf: GrantOf,
 ): (request: Request) => Promise<Identity | undefined> {
   const grants = new LRUCache<string, Grant>({ max: MAX_CACHED })
+  const checked = (given: HostIdentity) => {
+    try {
+      const { name, may, tenants = null } = parsed(HostIdentity, given, 'identify')
+      const key = JSON.stringify([may, tenants])
+      const grant = grants.get(key) ?? grantOf(may, tenants)
+      grants.set(key, grant)
+      return { name, grant }
+    } catch (error) {
+      // A mistake of the host, not of the caller: logged, and a 500.
+      throw new Error(`identify returned an invalid identity: ${(error as Error).message}`, { cause: error })
+    }
+  }
   return async ({ url, method, headers }) => {
     const given = await identify(new Request(url, { method, headers }))
     if (given === undefined || given === null) return undefined
-    const { name, may, tenants = null } = parsed(HostIdentity, given, 'identify')
-    const key = JSON.stringify([may, tenants])
-    const grant = grants.get(key) ?? grantOf(may, tenants)
-    grants.set(key, grant)
+    const { name, grant } = checked(given)
     return { id: name, name, grant, fingerprint: fingerprint(`identify:${name}`), tokenId: null }
   }
 }
