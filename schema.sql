@@ -170,7 +170,7 @@ comment on table store_sum_sources is 'number of the last batch of each process,
 
 -- tokens/0001_tokens
 create table api_tokens (
-  id text collate "C" primary key,
+  id uuid primary key,
   name text not null constraint api_tokens_name unique,
   secret_hash text collate "C" not null,
   bounds jsonb not null,
@@ -186,7 +186,7 @@ create index api_tokens_page on api_tokens (created_at desc, id desc);
 create table api_sessions (
   id uuid primary key,
   secret_hash text collate "C" not null unique,
-  token_id text collate "C" references api_tokens on delete cascade,
+  token_id uuid references api_tokens on delete cascade,
   fingerprint text collate "C" not null,
   name text not null,
   ip text,

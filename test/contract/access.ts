@@ -26,18 +26,23 @@ export const access: Part = {
     'tokens.delete': {
       success: { ...created, params: { tokenId: '{given}' } },
       wrong: { params: { tokenId: 'newest' } },
-      also: { E_TOKEN_NOT_FOUND: { ...withoutTenant, params: { tokenId: '0123456789abcdef' } } },
+      also: { E_TOKEN_NOT_FOUND: { ...withoutTenant, params: { tokenId: '00000000-0000-7000-8000-000000000000' } } },
     },
     'sessions.list': { success: signedIn, wrong: { query: { cursor: 'x' } } },
     'sessions.delete': {
       success: { ...signedIn, params: { sessionId: '{given}' } },
       wrong: { params: { sessionId: 'newest' } },
-      also: { E_SESSION_NOT_FOUND: { ...withoutTenant, params: { sessionId: '00000000-0000-7000-8000-000000000000' } } },
+      also: {
+        E_SESSION_NOT_FOUND: { ...withoutTenant, params: { sessionId: '00000000-0000-7000-8000-000000000000' } },
+      },
     },
     'session.get': { success: withoutTenant, wrong: { query: { colour: 'red' } }, needsNoDatabase: true },
   },
   commands: {
-    'token:create': { ...withoutTenant, line: ['{id}', '--may', 'tenants.*', '!tenants.delete', '--tenants', 'acme'] },
+    'token:create': {
+      ...withoutTenant,
+      line: ['{id}', '--may', 'tenants.*', '--may', '!tenants.delete', '--tenants', 'acme'],
+    },
     'token:list': { ...created, line: ['--limit', '1'] },
     'token:revoke': { ...created, line: ['{given}'] },
     'session:list': { ...signedIn, line: ['--limit', '1'] },

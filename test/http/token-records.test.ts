@@ -110,7 +110,7 @@ test('an ended session is an entry', async () => {
 
 test('audit entries, log lines and rows contain no secret of a token or session', async () => {
   secrets.push(ADMIN)
-  await here.call(`tnt_0123456789abcdef_${'S'.repeat(43)}`, 'GET /tenants')
+  await here.call(`tnt_00000000-0000-7000-8000-000000000000_${'S'.repeat(43)}`, 'GET /tenants')
   secrets.push('S'.repeat(43))
   const { database } = here.tenancy.kernel
   const { rows: tables } = await database.sql(

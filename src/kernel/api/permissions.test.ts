@@ -93,7 +93,9 @@ describe('laws of patterns', () => {
       fc.property(patterns, plain, (all, text) => {
         const before = permittedOperations([all], OPERATIONS)
         expect(permittedOperations([all.toReversed()], OPERATIONS)).toEqual(before)
-        expect(permittedOperations([[...all, `!${text}`]], OPERATIONS).isSubsetOf(before)).toBe(true)
+        expect(
+          [...permittedOperations([[...all, `!${text}`]], OPERATIONS)].filter((name) => !before.has(name)),
+        ).toEqual([])
       }),
     )
   })
@@ -101,8 +103,9 @@ describe('laws of patterns', () => {
   test('several lists permit the operations that each of them permits', () => {
     fc.assert(
       fc.property(patterns, patterns, (one, other) => {
-        const both = permittedOperations([one], OPERATIONS).intersection(permittedOperations([other], OPERATIONS))
-        expect(permittedOperations([one, other], OPERATIONS)).toEqual(both)
+        const ofOther = permittedOperations([other], OPERATIONS)
+        const both = [...permittedOperations([one], OPERATIONS)].filter((name) => ofOther.has(name))
+        expect([...permittedOperations([one, other], OPERATIONS)]).toEqual(both)
       }),
     )
   })

@@ -20,7 +20,7 @@ const mint = operation({
   summary: 'Create a token by code of a satellite',
   body: z.object({ may: z.array(z.string()) }),
   reply: z.object({ id: z.string() }),
-  handle: async (_: object, { body: { may } }) =>
+  handle: async (_, { body: { may } }) =>
     runInContext({ actor: { type: 'host', id: 'root', name: 'root' } }, async () => {
       const { id } = (await tokens?.create({ name: `minted ${may}`, may })) ?? { id: '' }
       return { id }

@@ -5,13 +5,12 @@ import { part } from '../../kernel/part.ts'
 import { Forbidden, PatternUnknown, SessionNotFound, TokenExists, TokenNotFound } from './errors.ts'
 import { BrowserSession, NewToken, Token, TokenWithSecret } from './resource.ts'
 import type { Sessions } from './sessions.ts'
-import { TOKEN_ID } from './token-text.ts'
 import type { Tokens } from './tokens.ts'
 
 const ofTokens = part<Tokens>()
 const ofSessions = part<Sessions>()
 
-const byToken = z.object({ tokenId: z.string().regex(TOKEN_ID).meta({ description: 'Identifier of a token' }) })
+const byToken = z.object({ tokenId: z.uuid().meta({ description: 'Identifier of a token' }) })
 const bySession = z.object({ sessionId: z.uuid().meta({ description: 'Identifier of a browser session' }) })
 
 export const tokenOperations = [
@@ -56,8 +55,8 @@ export const tokenOperations = [
       summary: 'Create an API token; prints it, this once',
       arguments: { name: 'name in the audit log; unique' },
       options: {
-        may: "permitted operations: names, prefixes with *, admin, read, runtime, reveal; '!tenants.delete' denies",
-        tenants: 'limit to these tenants',
+        may: "permitted operations: names, prefixes with *, admin, read, runtime, reveal; '!tenants.delete' denies; can be repeated",
+        tenants: 'limit to this tenant; can be repeated',
         expiresAt: 'end of the token, such as 2027-01-31T00:00:00Z; default: none',
       },
     },

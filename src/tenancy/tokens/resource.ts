@@ -33,7 +33,7 @@ export type NewToken = z.input<typeof NewToken>
 
 export const Token = z
   .object({
-    id: z.string(),
+    id: z.uuid(),
     name: z.string(),
     may: z.array(z.string()),
     tenants: z.array(z.string()).nullable().meta({ description: 'Null if the token has no tenant limit' }),
@@ -56,7 +56,7 @@ export const BrowserSession = z
   .object({
     id: z.uuid(),
     name: z.string().meta({ description: 'Name of its token' }),
-    tokenId: z.string().nullable().meta({ description: 'Null for a token of the configuration' }),
+    tokenId: z.uuid().nullable().meta({ description: 'Null for a token of the configuration' }),
     ip: z.string().nullable().meta({ description: 'Address of the sign-in' }),
     createdAt: moment,
     expiresAt: moment,

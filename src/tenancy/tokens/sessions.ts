@@ -92,8 +92,8 @@ export class Sessions {
       )
       const inserted = await database.sql(
         `insert into multitenancy.api_sessions (id, secret_hash, token_id, fingerprint, name, ip, created_at, expires_at, last_used_at)
-         select $1, $2, $3, $4, $5, $6, $7, $8, $7
-         where $3::text is null or exists (select from multitenancy.api_tokens where id = $3 for key share)
+         select $1, $2, $3::uuid, $4, $5, $6, $7, $8, $7
+         where $3::uuid is null or exists (select from multitenancy.api_tokens where id = $3 for key share)
          returning ${COLUMNS}`,
         [
           uuidv7(now.getTime()),

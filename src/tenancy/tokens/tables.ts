@@ -40,7 +40,7 @@ export const tables: readonly Migration[] = [
     name: '0001_tokens',
     up: `
       create table api_tokens (
-        id text collate "C" primary key,
+        id uuid primary key,
         name text not null constraint api_tokens_name unique,
         secret_hash text collate "C" not null,
         bounds jsonb not null,
@@ -56,7 +56,7 @@ export const tables: readonly Migration[] = [
       create table api_sessions (
         id uuid primary key,
         secret_hash text collate "C" not null unique,
-        token_id text collate "C" references api_tokens on delete cascade,
+        token_id uuid references api_tokens on delete cascade,
         fingerprint text collate "C" not null,
         name text not null,
         ip text,

@@ -1,11 +1,5 @@
-/** The text of a token, `tnt_<id>_<secret>`: 64 random bits that find its row, and 256 secret bits. */
-import { randomBytes } from 'node:crypto'
-
-const TOKEN = /^tnt_([0-9a-f]{16})_([\w-]{43})$/
-
-export const TOKEN_ID = /^[0-9a-f]{16}$/
-
-export const newTokenId = (): string => randomBytes(8).toString('hex')
+/** The text of a token, `tnt_<id>_<secret>`: the id of its row, and 256 secret bits. */
+const TOKEN = /^tnt_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_([\w-]{43})$/
 
 export const tokenText = (id: string, secret: string): string => `tnt_${id}_${secret}`
 

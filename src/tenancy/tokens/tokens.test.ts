@@ -33,7 +33,7 @@ describe('a new token', () => {
     const { token, ...shown } = json
     expect(token).toMatch(new RegExp(`^tnt_${shown.id}_[\\w-]{43}$`))
     expect(shown).toEqual({
-      id: expect.stringMatching(/^[0-9a-f]{16}$/),
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
       name: 'support',
       may: ['tenants.*', '!tenants.delete'],
       tenants: ['acme'],
@@ -110,7 +110,7 @@ describe('authentication', () => {
     for (const wrong of [
       `tnt_${id}_${other.token.slice(-43)}`,
       `tnt_${other.id}_${secret}`,
-      `tnt_0123456789abcdef_${secret}`,
+      `tnt_00000000-0000-7000-8000-000000000000_${secret}`,
       token.slice(0, -1),
       `${token}A`,
       token.toUpperCase(),
@@ -139,7 +139,7 @@ describe('authentication', () => {
   })
 
   test('concurrent requests with many unknown tokens are few queries', async () => {
-    const guess = (index: number) => `tnt_${String(index).padStart(16, '0')}_${'x'.repeat(43)}`
+    const guess = (index: number) => `tnt_00000000-0000-7000-8000-${String(index).padStart(12, '0')}_${'x'.repeat(43)}`
     const queries = await there.queriesOf(() =>
       Promise.all(Array.from({ length: 200 }, (_, index) => there.tenancy.tokens.authenticate(guess(index)))),
     )

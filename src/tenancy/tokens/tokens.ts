@@ -14,6 +14,7 @@ import { NEWEST_FIRST } from '../../kernel/api/page.ts'
 import { isUnlimited, permittedOperations, unknownPatterns } from '../../kernel/api/permissions.ts'
 import { currentContext, type Grant } from '../../kernel/base/context.ts'
 import { invalid } from '../../kernel/base/errors.ts'
+import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { fingerprint, randomToken } from '../../kernel/crypto/crypto.ts'
 import { violatedConstraint } from '../../kernel/database/database.ts'
@@ -25,7 +26,7 @@ import { Forbidden, PatternUnknown, TokenExists, TokenNotFound } from './errors.
 import { LastUses } from './last-uses.ts'
 import { NewToken, type Token, type TokenWithSecret, toToken } from './resource.ts'
 import type { AccessTables, TokenRow } from './tables.ts'
-import { newTokenId, parseToken, tokenText } from './token-text.ts'
+import { parseToken, tokenText } from './token-text.ts'
 
 export const CHANNEL = 'multitenancy_tokens'
 export const STALE_FOR_SECONDS = 300
@@ -38,7 +39,7 @@ const READ = {
   name: 'tenantry_read_tokens',
   text: `select id, name, secret_hash as "secretHash", bounds, tenants, creator_type as "creatorType", creator_id as "creatorId",
       creator_name as "creatorName", created_at as "createdAt", expires_at as "expiresAt", last_used_at as "lastUsedAt"
-    from multitenancy.api_tokens where id = any($1::text[])`,
+    from multitenancy.api_tokens where id = any($1::uuid[])`,
   timeoutMs: 5_000,
 }
 
@@ -122,7 +123,7 @@ export class Tokens {
     if (grant) this.#assertWithin(grant, { may, tenants, expiresAt: end })
     const secret = randomToken()
     const row: TokenRow = {
-      id: newTokenId(),
+      id: uuidv7(now.getTime()),
       name,
       secretHash: fingerprint(secret),
       bounds,
@@ -153,12 +154,8 @@ export class Tokens {
   async delete(id: string): Promise<void> {
     const { database, events } = this.#kernel
     await database.transaction(async () => {
-      const row = await database
-        .query<AccessTables>()
-        .deleteFrom('apiTokens')
-        .where('id', '=', id)
-        .returningAll()
-        .executeTakeFirst()
+      const deleted = database.query<AccessTables>().deleteFrom('apiTokens').where('id', '=', id).returningAll()
+      const row = isUuid(id) ? await deleted.executeTakeFirst() : undefined
       if (!row) throw TokenNotFound(`Token "${id}" not found.`)
       await recordChange(events, { ...changeOf('delete', id), before: imageOf(row) })
       await this.#changed(id)
