@@ -13,6 +13,7 @@ export { memoryStore } from './drivers/store/memory.ts'
 export { type PostgresStoreOptions, postgresStore } from './drivers/store/postgres.ts'
 export { type RedisStoreOptions, redisStore } from './drivers/store/redis.ts'
 export { type Client, createHttp, DEFAULT_PREFIX, type Http, type HttpOptions, type Mountable } from './http/app.ts'
+export type { HostIdentity, Identify } from './http/host-identity.ts'
 export { problemOf } from './http/problem.ts'
 export { createReceivers } from './http/receivers.ts'
 export type { AdminToken } from './http/tokens.ts'
@@ -66,6 +67,8 @@ export {
   type Satellite,
 } from './tenancy/satellite.ts'
 export type { Tenancy } from './tenancy/tenancy.ts'
+export { PatternUnknown, SessionNotFound, TokenExists, TokenNotFound } from './tenancy/tokens/errors.ts'
+export type { BrowserSession, NewToken, Token, TokenWithSecret } from './tenancy/tokens/resource.ts'
 export type { Guard, GuardDecision, GuardedTenant, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {

@@ -80,7 +80,7 @@ export class Authentication {
     }
     const identity = (await this.#identify?.(request)) ?? (await this.sessions.identify(request))
     if (identity && changesSomething(request) && !isSameOrigin(request)) {
-      throw Forbidden('A request with the session cookie must come from a page of this origin.')
+      throw Forbidden('A change without the header x-admin-token must come from a page of this origin.')
     }
     return identity
   }
