@@ -35,7 +35,7 @@ export function hostIdentities(
   identify: Identify,
   grantOf: GrantOf,
 ): (request: Request) => Promise<Identity | undefined> {
-  const grants = new LRUCache<string, Grant>({ max: MAX_CACHED })
+  const grants = new LRUCache<string, Grant>({ maxSize: MAX_CACHED, sizeCalculation: () => 1 })
   const checked = (given: HostIdentity) => {
     try {
       const { name, may, tenants = null } = parsed(HostIdentity, given, 'identify')

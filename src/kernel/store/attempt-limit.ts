@@ -39,9 +39,9 @@ export class AttemptLimit {
   readonly #kernel: AttemptLimitPorts
   readonly #options: AttemptLimitOptions
   /** End of the rejection of each key, in ms. */
-  readonly #rejectedUntil = new LRUCache<string, number>({ max: MAX_REMEMBERED })
+  readonly #rejectedUntil = new LRUCache<string, number>({ maxSize: MAX_REMEMBERED, sizeCalculation: () => 1 })
   /** Attempts in this process. */
-  readonly #own = new LRUCache<string, Counted>({ max: MAX_REMEMBERED })
+  readonly #own = new LRUCache<string, Counted>({ maxSize: MAX_REMEMBERED, sizeCalculation: () => 1 })
 
   constructor(kernel: AttemptLimitPorts, options: AttemptLimitOptions) {
     this.#kernel = kernel

@@ -42,7 +42,7 @@ export interface CredentialCacheOptions<Value> {
 export class CredentialCache<Value extends object> {
   readonly #kernel: Pick<Kernel, 'database' | 'resilience' | 'log'>
   readonly #options: CredentialCacheOptions<Value>
-  readonly #known = new LRUCache<string, Entry<Value>>({ max: MAX_CACHED })
+  readonly #known = new LRUCache<string, Entry<Value>>({ maxSize: MAX_CACHED, sizeCalculation: () => 1 })
   readonly #absent = new NegativeCache<Value>()
   readonly #reads: Batcher<string, Value | undefined>
   readonly #outage = new OutageBackoff()

@@ -11,7 +11,7 @@ const TIMEOUT_MS = 5_000
 export class LastUses {
   readonly #kernel: Pick<Kernel, 'database' | 'clock' | 'log'>
   readonly #table: 'api_tokens' | 'api_sessions'
-  readonly #writtenAt = new LRUCache<string, number>({ max: MAX_REMEMBERED })
+  readonly #writtenAt = new LRUCache<string, number>({ maxSize: MAX_REMEMBERED, sizeCalculation: () => 1 })
   readonly #writes = new Set<Promise<void>>()
 
   constructor(kernel: Pick<Kernel, 'database' | 'clock' | 'log'>, table: 'api_tokens' | 'api_sessions') {
