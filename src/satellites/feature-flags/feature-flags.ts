@@ -6,8 +6,8 @@
  */
 
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
-import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/base/declared-names.ts'
 import type { TenancyError } from '../../kernel/base/errors.ts'
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'

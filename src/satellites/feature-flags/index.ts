@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { sharedNames } from '../../kernel/base/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
 import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { TenantCloned, TenantPurged } from '../../tenants/tenant/events.ts'
 import { FeatureFlags } from './feature-flags.ts'

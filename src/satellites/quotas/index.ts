@@ -1,5 +1,5 @@
-import { sharedNames } from '../../kernel/base/declared-names.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
 import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'

@@ -10,8 +10,8 @@
  * and publishes `DependencyDegraded` each time; closed is 503, never 429. `setUsage`, `reset` and `snapshot` are always 503.
  */
 
-import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/base/declared-names.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import { checkCounterName, checkGauge, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'

@@ -1,8 +1,8 @@
 /** Definitions of settings: a schema by name, and whether values are secrets. Values are JSON. */
 import { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
-import { type HostSchema, isSchema, toSchema } from '../../kernel/base/host-schema.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { type HostSchema, isSchema, toSchema } from '../../kernel/declarations/host-schema.ts'
 
 /** Only whole values are encrypted. */
 const NESTED_SECRET = 'must have writeOnly: true at its top: a setting is a secret as a whole'

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type HostSchema, toSchema } from '../../../kernel/base/host-schema.ts'
+import { type HostSchema, toSchema } from '../../../kernel/declarations/host-schema.ts'
 import { EventName } from './event-names.ts'
 
 /** Schemas of the events that a host has declared. */

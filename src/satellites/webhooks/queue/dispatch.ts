@@ -6,11 +6,11 @@
  */
 import { z } from 'zod'
 import { Batcher } from '../../../kernel/base/batcher.ts'
-import { undeclared } from '../../../kernel/base/declared-names.ts'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { uuidAt } from '../../../kernel/base/ids.ts'
 import { parsed } from '../../../kernel/base/validate.ts'
 import type { Database } from '../../../kernel/database/database.ts'
+import { undeclared } from '../../../kernel/declarations/declared-names.ts'
 import type { EventType } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { joinedOutbox } from '../../../kernel/outbox/joining.ts'

@@ -1,5 +1,5 @@
 /** Names that a host declares, for the check of arguments at run time. */
-import { invalid, type TenancyError } from './errors.ts'
+import { invalid, type TenancyError } from '../base/errors.ts'
 
 /** Undefined: nothing is declared, so any name is valid. */
 export type DeclaredNames = ReadonlySet<string> | undefined

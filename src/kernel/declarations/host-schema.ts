@@ -1,6 +1,6 @@
 /** Schemas that a host gives: Zod schemas in code, JSON Schemas in configuration files. */
 import { z } from 'zod'
-import { invalid } from './errors.ts'
+import { invalid } from '../base/errors.ts'
 
 /** A Zod schema, or a JSON Schema. */
 export type HostSchema = z.ZodType | { readonly type?: string; readonly [keyword: string]: unknown }
