@@ -34,6 +34,8 @@ export interface Grant {
   readonly tenants: readonly string[] | null
   /** End of the token; null: none. */
   readonly expiresAt: Date | null
+  /** Id of a token of the database. */
+  readonly tokenId?: string | undefined
   /** The session of a browser, if the request has its cookie. */
   readonly session?: { readonly id: string; readonly expiresAt: Date } | undefined
 }

@@ -3,6 +3,7 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { operation } from '../../kernel/api/operation.ts'
 import { runInContext } from '../../kernel/base/context.ts'
+import { notificationsReceived } from '../../testing/base/tenancy.ts'
 import { defineSatellite, type Satellite } from '../satellite.ts'
 import { type Access, ADMIN, cookieOf, openAccess, type Process } from './access.fixture.ts'
 import type { Tokens } from './tokens.ts'
@@ -139,6 +140,15 @@ describe('operations', () => {
     const { token } = await access.create({ may: ['admin', '!tokens.create'] })
     expect(await attempt(token, { may: ['tenants.get'] })).toMatchObject(FORBIDDEN)
     expect(await attempt('reader', { may: ['tenants.get'] })).toMatchObject({ status: 401 })
+  })
+
+  test('a revoked token creates none, also in a process that has not received the revocation', async () => {
+    const { id, token } = await access.create({ may: ['tokens.*'] })
+    await notificationsReceived(here.tenancy)
+    expect(await here.statusOf(token, 'GET /tokens')).toBe(200)
+    await here.tenancy.kernel.database.sql('delete from multitenancy.api_tokens where id = $1', [id]) // without a notification
+    expect(await here.statusOf(token, 'GET /tokens')).toBe(200)
+    expect(await attempt(token, { may: ['tokens.list'] })).toMatchObject(FORBIDDEN)
   })
 
   test('a chain of tokens with different patterns has a maximal length', async () => {

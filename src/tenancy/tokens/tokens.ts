@@ -136,6 +136,7 @@ export class Tokens {
       lastUsedAt: null,
     }
     await database.transaction(async () => {
+      if (grant?.tokenId !== undefined) await this.#assertNotRevoked(grant.tokenId)
       await this.#insert(row)
       await recordChange(events, { ...changeOf('create', row.id), after: imageOf(row) })
       await this.#changed(row.id)
@@ -216,7 +217,7 @@ export class Tokens {
       name,
       secretHash: Buffer.from(secretHash, 'hex'),
       lastUsedAt,
-      grant: { bounds, operations, tenants, expiresAt },
+      grant: { bounds, operations, tenants, expiresAt, tokenId: id },
     }
   }
 
@@ -236,6 +237,13 @@ export class Tokens {
     if (grant.expiresAt && (!expiresAt || expiresAt > grant.expiresAt)) {
       throw beyond(`expiresAt: the present token ends at ${grant.expiresAt.toISOString()}`)
     }
+  }
+
+  /** A process that has missed the notification must not create a lasting token. The revocation waits for the present transaction. */
+  async #assertNotRevoked(id: string): Promise<void> {
+    const { database } = this.#kernel
+    const { rows } = await database.sql('select from multitenancy.api_tokens where id = $1 for key share', [id])
+    if (rows.length === 0) throw Forbidden('The token of this request was revoked.')
   }
 
   async #insert(row: TokenRow): Promise<void> {
