@@ -7,6 +7,7 @@ import { satellites } from '../service/main.ts'
 import { isSatellite, NO_SATELLITE } from '../service/settings.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
+import { sessionsPart, tokensPart } from '../tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
@@ -38,7 +39,14 @@ type Declared = Pick<Satellite, 'name' | 'commands'>
 /** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
-  ...groupsOf([{ name: 'tenants', commands: tenantCommands }, outboxPart, processesPart, ...satellites]),
+  ...groupsOf([
+    { name: 'tenants', commands: tenantCommands },
+    outboxPart,
+    processesPart,
+    tokensPart,
+    sessionsPart,
+    ...satellites,
+  ]),
 ]
 
 export const allCommands = (all = groups): OwnCommand[] => all.flatMap(({ commands }) => commands)

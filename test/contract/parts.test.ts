@@ -5,6 +5,7 @@ import { describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
+import { sessionsPart, tokensPart } from '../../src/tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
 import { outboxPart } from '../../src/tenants/outbox/part.ts'
 import { eventsOf, parts } from './parts.ts'
@@ -24,6 +25,8 @@ describe('contract cases of all parts', () => {
     const commands = [
       ...tenantCommands,
       ...(processesPart.commands ?? []),
+      ...(tokensPart.commands ?? []),
+      ...(sessionsPart.commands ?? []),
       ...(outboxPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
     ]
