@@ -12,7 +12,7 @@ export const AdminToken = z.strictObject({
   /** Becomes the actor in the audit log. */
   name: z.string().min(1).max(100),
   token: z.string().min(16, 'must have at least 16 characters'),
-  scope: z.enum(['admin', 'read', 'runtime', 'reveal']).default('admin'),
+  scope: z.enum(['admin', 'read', 'runtime', 'reveal', 'erase']).default('admin'),
 })
 export type AdminToken = z.input<typeof AdminToken>
 
@@ -60,7 +60,7 @@ export class Tokens {
 export function mayCall(scope: Scope, method: Method | 'HEAD', operationScope: AnyOperation['scope']): boolean {
   if (scope === 'admin') return true
   if (scope === 'read') return method === 'GET' || method === 'HEAD'
-  return operationScope === 'runtime' || (operationScope === 'reveal' && scope === 'reveal')
+  return operationScope === scope || (operationScope === 'runtime' && scope === 'reveal')
 }
 
 const digest = (token: string): Buffer => hash('sha256', token, 'buffer')

@@ -8,6 +8,7 @@ import { circuitsPart } from '../tenants/circuits/part.ts'
 import { commandRunsPart } from '../tenants/command-runs/part.ts'
 import { commands } from '../tenants/commands/tenants.ts'
 import { diagnoses } from '../tenants/doctor/tenants.ts'
+import { erasuresPart } from '../tenants/erasure/part.ts'
 import { handlesPart, scopePart } from '../tenants/handles/parts.ts'
 import { hostJobsPart } from '../tenants/host-jobs/part.ts'
 import { tableChangesPart } from '../tenants/isolation/part.ts'
@@ -86,6 +87,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     commandRunsPart,
     transfersPart,
     provisioningPart,
+    erasuresPart,
     handlesPart,
     tenantsPart,
   ]

@@ -44,6 +44,10 @@ export function directory({ path }: DirectoryOptions): Archives {
     read: (key) => read(root, key),
     delete: (key) => remove(root, key),
     list: () => list(root),
+    count: async (tenantId) => ({ objects: (await Array.fromAsync(listOf(root, tenantId))).length, versions: 0 }),
+    async erase(tenantId) {
+      for await (const { key } of listOf(root, tenantId)) await remove(root, key)
+    },
     stop: async () => {},
   }
 }
@@ -179,15 +183,22 @@ async function remove(root: string, key: string): Promise<void> {
 
 async function* list(root: string): AsyncGenerator<StoredArchive, void, undefined> {
   for await (const tenant of await opendir(root)) {
-    if (!tenant.isDirectory()) continue
-    for await (const { name } of entries(join(root, tenant.name))) {
-      const key = `${tenant.name}/${name}`
-      const parsed = parsedKey(key)
-      if (!parsed) continue
-      const stats = await lstat(join(root, tenant.name, name)).catch(unless('ENOENT'))
-      if (!stats?.isFile()) continue
-      yield { key, isPartial: parsed.which !== undefined, sizeBytes: stats.size, modifiedAt: stats.mtime }
-    }
+    if (tenant.isDirectory()) yield* filesIn(root, tenant.name)
+  }
+}
+
+async function* listOf(root: string, tenantId: string): AsyncGenerator<StoredArchive, void, undefined> {
+  if ((await folderOf(root, tenantId)) !== undefined) yield* filesIn(root, tenantId)
+}
+
+async function* filesIn(root: string, tenantId: string): AsyncGenerator<StoredArchive, void, undefined> {
+  for await (const { name } of entries(join(root, tenantId))) {
+    const key = `${tenantId}/${name}`
+    const parsed = parsedKey(key)
+    if (!parsed) continue
+    const stats = await lstat(join(root, tenantId, name)).catch(unless('ENOENT'))
+    if (!stats?.isFile()) continue
+    yield { key, isPartial: parsed.which !== undefined, sizeBytes: stats.size, modifiedAt: stats.mtime }
   }
 }
 

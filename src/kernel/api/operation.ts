@@ -11,9 +11,9 @@ export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
 /**
  * `admin` (default): all operations. `read`: any GET. `runtime`: operations that a host calls on every request. `reveal`: those, and
- * operations that return secrets of tenants.
+ * operations that return secrets of tenants. `erase`: only the erasure of tenants and its report.
  */
-export type Scope = 'admin' | 'read' | 'runtime' | 'reveal'
+export type Scope = 'admin' | 'read' | 'runtime' | 'reveal' | 'erase'
 
 /** Parsed input of a handler. */
 export interface Input<Params, Query, Body> {
@@ -196,8 +196,8 @@ export interface Operation<
   readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
   /** Its command: a name, or a name with differences. */
   readonly command?: string | CommandForm<z.output<ReplySchema>>
-  /** `runtime` and `reveal` allow tokens of the host's servers; other operations require `admin`, or `read` for a GET. */
-  readonly scope?: 'runtime' | 'reveal'
+  /** Also allows tokens of this scope; other operations require `admin`, or `read` for a GET. */
+  readonly scope?: 'runtime' | 'reveal' | 'erase'
   readonly handle: (
     service: Service,
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,

@@ -12,6 +12,7 @@ import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { on, onAny } from './part.ts'
 import { DISPATCH, DispatchRequest } from './queue/dispatch.ts'
+import { deliveriesSystem } from './queue/erasure.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -36,6 +37,7 @@ export const webhooks = (options: WebhooksOptions = {}) => {
     summary: 'Sends events of tenants to subscribed URLs: signed, retried, with a log of attempts and replay',
     tables,
     tenantTables: ['webhook_counters'],
+    erase: { systems: [deliveriesSystem(settings.retentionDays)] },
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],
     encryptedColumns: ['secret', 'previous_secret'].map((column) => ({
       table: 'webhook_subscriptions',

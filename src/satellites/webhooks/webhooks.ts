@@ -49,6 +49,8 @@ export class Webhooks {
   readonly streams: StreamSender
   /** For events of Tenantry and of tenants' transactions. */
   readonly internal: Pick<Dispatch, 'bridge' | 'posted'>
+  /** Of the backoffice. */
+  readonly database: Database
   readonly #kernel: Kernel
   readonly #options: Options
   readonly #subscriptions: Subscriptions
@@ -62,6 +64,7 @@ export class Webhooks {
 
   constructor(kernel: Kernel, options: Options) {
     this.#kernel = kernel
+    this.database = kernel.database
     this.#options = options
     this.catalogue = new Catalogue(kernel)
     this.partitions = new Partitions(kernel, options.retentionDays)
