@@ -22,9 +22,12 @@ export const providerSystem = (retentionDays = 0): ErasableSystem<Billing> => ({
     return ofAnother === 0 ? [found] : [found, { kind: 'unknown customers', count: ofAnother, kept: OF_ANOTHER }]
   },
   async remove(billing, { tenantId, billing: choice }) {
-    await billing.tenantDeletion.endSubscriptions(tenantId)
-    if (choice === 'keep') return
-    for (const id of await customersOf(billing, tenantId)) await billing.dependencies.payments.deleteCustomer(id)
+    const { payments } = billing.dependencies
+    for (const id of await customersOf(billing, tenantId)) {
+      if ((await isKnown(payments, id)) !== true) continue
+      await billing.tenantDeletion.endSubscriptions(id)
+      if (choice === 'delete') await payments.deleteCustomer(id)
+    }
   },
   expires: (_, now) => [
     {
@@ -41,7 +44,7 @@ async function customersOf({ tenantDeletion, dependencies }: Billing, tenantId: 
   return ids
 }
 
-/** Undefined: a customer of another account. */
+/** False: it is deleted. Undefined: a customer of another account. */
 async function isKnown(payments: Payments, customerId: string): Promise<boolean | undefined> {
   try {
     return await payments.hasCustomer(customerId)

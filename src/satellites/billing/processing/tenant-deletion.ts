@@ -78,14 +78,12 @@ export class TenantDeletion {
     if (known.length + detached.length > 0) await this.#subscriptions.writePlan(tenantId)
   }
 
-  /** For an erasure: ends the subscriptions of a tenant as its deletion does, without a job that remains. */
-  async endSubscriptions(tenantId: string): Promise<void> {
+  /** For an erasure: ends the subscriptions as the deletion of the tenant does, without a job that remains. */
+  async endSubscriptions(customerId: string): Promise<void> {
     const { settings, kernel } = this.#dependencies
     if (settings.onTenantDelete !== 'cancel') return
-    for (const customerId of await this.customersOf(tenantId)) {
-      await this.cancelAll(customerId)
-      await kernel.jobs.cancel(CancelSubscriptions, customerId)
-    }
+    await this.cancelAll(customerId)
+    await kernel.jobs.cancel(CancelSubscriptions, customerId)
   }
 
   /** Runs in the transaction of the purge. The locks wait for processing and usage windows of the tenant. */
