@@ -8,6 +8,7 @@ import { isSatellite, NO_SATELLITE } from '../service/settings.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
+import { erasuresPart } from '../tenants/erasure/part.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { ALLOW_DIFFERENT, OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
@@ -38,7 +39,12 @@ type Declared = Pick<Satellite, 'name' | 'commands'>
 /** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
-  ...groupsOf([{ name: 'tenants', commands: tenantCommands }, outboxPart, processesPart, ...satellites]),
+  ...groupsOf([
+    { name: 'tenants', commands: [...tenantCommands, ...(erasuresPart.commands ?? [])] },
+    outboxPart,
+    processesPart,
+    ...satellites,
+  ]),
 ]
 
 export const allCommands = (all = groups): OwnCommand[] => all.flatMap(({ commands }) => commands)

@@ -1,14 +1,20 @@
 /** The customer of a tenant at the payment provider, for its erasure. */
 import type { ErasableSystem, FoundData } from '../../../kernel/erasable.ts'
-import type { Billing } from '../billing.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
 import { PaymentError, type Payments } from '../model/provider.ts'
+import type { TenantDeletion } from './tenant-deletion.ts'
 
 const DAY_MS = 86_400_000
 const KEPT = 'The request keeps the customer at the payment provider: invoices have legal retention.'
 const OF_ANOTHER = 'The configured account of the payment provider does not know the customer.'
 
+interface BillingService {
+  readonly tenantDeletion: TenantDeletion
+  readonly dependencies: BillingDependencies
+}
+
 /** @param retentionDays of received events */
-export const providerSystem = (retentionDays = 0): ErasableSystem<Billing> => ({
+export const providerSystem = (retentionDays = 0): ErasableSystem<BillingService> => ({
   name: 'payment provider',
   async find(billing, { tenantId, billing: choice }) {
     const { payments } = billing.dependencies
@@ -38,7 +44,7 @@ export const providerSystem = (retentionDays = 0): ErasableSystem<Billing> => ({
 })
 
 /** Those of the tenant's rows, and those that the provider finds by the tenant's id. */
-async function customersOf({ tenantDeletion, dependencies }: Billing, tenantId: string): Promise<Set<string>> {
+async function customersOf({ tenantDeletion, dependencies }: BillingService, tenantId: string): Promise<Set<string>> {
   const ids = new Set(await tenantDeletion.customersOf(tenantId))
   for await (const id of dependencies.payments.customersOf(tenantId)) ids.add(id)
   return ids

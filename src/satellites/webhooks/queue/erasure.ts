@@ -4,7 +4,6 @@
  */
 import type { Database } from '../../../kernel/database/database.ts'
 import type { ErasableSystem } from '../../../kernel/erasable.ts'
-import type { Webhooks } from '../webhooks.ts'
 
 const DAY_MS = 86_400_000
 const TIMEOUT_MS = 30 * 60_000
@@ -12,7 +11,7 @@ const TIMEOUT_MS = 30 * 60_000
 const TABLES = ['webhook_deliveries', 'webhook_attempts', 'webhook_messages', 'webhook_subscriptions']
 
 /** @param retentionDays of messages */
-export const deliveriesSystem = (retentionDays: number): ErasableSystem<Webhooks> => ({
+export const deliveriesSystem = (retentionDays: number): ErasableSystem<{ readonly database: Database }> => ({
   name: 'webhooks',
   tables: TABLES,
   isAfterRows: true,
