@@ -32,7 +32,7 @@ import { COLUMNS, type ErasureRow, type SigningKey, type StepRecord, TABLE } fro
 const LEASE_MS = 15_000
 /** Late writes of other processes and of jobs in progress reach a system after its removal. */
 const SEARCHES = 5
-const SEARCH_AGAIN_MS = 500
+const SEARCH_AGAIN_MS = 200
 
 export interface RunnerDependencies {
   readonly kernel: Kernel
@@ -155,15 +155,18 @@ class Attempt {
     for (let search = 1; ; search++) {
       const after: Searched[] = []
       const left: System[] = []
+      let first: string | undefined
       for (const system of this.#dependencies.systems) {
         this.#options.signal.throwIfAborted()
         const found = await inSystem(system.name, () => system.find(this.#subject))
         after.push({ system: system.name, found })
-        if (remaining(found).length > 0) left.push(system)
+        const [rest] = remaining(found)
+        if (!rest) continue
+        left.push(system)
+        first ??= `the removal of ${rest.kind} (${system.name})`
       }
-      const [first] = left
-      if (!first) return after
-      if (search === SEARCHES) throw new SystemUnavailable(`${first.name}, which still has data`, undefined)
+      if (first === undefined) return after
+      if (search === SEARCHES) throw new SystemUnavailable(first, undefined)
       await sleep(SEARCH_AGAIN_MS, undefined, { signal: this.#options.signal })
       for (const system of left) await inSystem(system.name, async () => system.remove?.(this.#subject))
     }
