@@ -187,7 +187,8 @@ async function* list(root: string): AsyncGenerator<StoredArchive, void, undefine
   }
 }
 
-async function* listOf(root: string, tenantId: string): AsyncGenerator<StoredArchive, void, undefined> {
+async function* listOf(root: string, tenant: string): AsyncGenerator<StoredArchive, void, undefined> {
+  const { tenantId } = wholeKey(`${tenant}/any`)
   if ((await folderOf(root, tenantId)) !== undefined) yield* filesIn(root, tenantId)
 }
 
