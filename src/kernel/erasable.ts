@@ -8,6 +8,8 @@ export interface ErasureSubject {
   readonly tenantId: string
   /** Whether the payment provider keeps the customer: invoices have legal retention. */
   readonly billing: 'keep' | 'delete'
+  /** Those that the first search of the system has found. */
+  readonly references: readonly string[]
 }
 
 /** Data of one kind that a search has found. */
@@ -17,6 +19,8 @@ export interface FoundData {
   readonly count: number
   /** Why it may remain after the removal. Absent: the erasure is not complete while it exists. */
   readonly kept?: string
+  /** Names that a later search needs after the rows are deleted. They are deleted when the erasure is completed. */
+  readonly references?: readonly string[]
 }
 
 /** A copy that no process removes; it ends with its retention. */

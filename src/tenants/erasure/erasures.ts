@@ -98,7 +98,7 @@ export class Erasures {
   ): Promise<{ system: string; found: readonly FoundData[] }[]> {
     const plan = []
     for (const { name, find } of this.#systems) {
-      plan.push({ system: name, found: await find({ tenantId: id, billing }) })
+      plan.push({ system: name, found: await find({ tenantId: id, billing, references: [] }) })
     }
     return plan
   }

@@ -99,7 +99,6 @@ const needsAllBefore = ({ name, isAfterRows }: System): boolean => name === BACK
 class Attempt {
   readonly #dependencies: RunnerDependencies
   readonly #row: ErasureRow
-  readonly #subject: ErasureSubject
   readonly #lease: Lease
   readonly #options: WorkOptions
   readonly #steps: Record<string, StepRecord>
@@ -107,7 +106,6 @@ class Attempt {
   constructor(dependencies: RunnerDependencies, row: ErasureRow, lease: Lease, options: WorkOptions) {
     this.#dependencies = dependencies
     this.#row = row
-    this.#subject = { tenantId: row.tenantId, billing: row.billing }
     this.#lease = lease
     this.#options = options
     this.#steps = { ...row.steps }
@@ -138,7 +136,7 @@ class Attempt {
   async #search({ name, find }: System, position: number): Promise<void> {
     if (this.#steps[name]) return
     this.#options.signal.throwIfAborted()
-    const found = await inSystem(name, () => find(this.#subject))
+    const found = await inSystem(name, () => find(this.#subject(name)))
     await this.#record(name, { position, startedAt: this.#now(), found }, 'found')
   }
 
@@ -146,7 +144,7 @@ class Attempt {
     const step = this.#steps[name]
     if (!step || step.finishedAt) return
     this.#options.signal.throwIfAborted()
-    await inSystem(name, async () => remove?.(this.#subject))
+    await inSystem(name, async () => remove?.(this.#subject(name)))
     await this.#record(name, { ...step, finishedAt: this.#now() }, 'removed')
   }
 
@@ -158,7 +156,7 @@ class Attempt {
       let first: string | undefined
       for (const system of this.#dependencies.systems) {
         this.#options.signal.throwIfAborted()
-        const found = await inSystem(system.name, () => system.find(this.#subject))
+        const found = await inSystem(system.name, () => system.find(this.#subject(system.name)))
         after.push({ system: system.name, found })
         const [rest] = remaining(found)
         if (!rest) continue
@@ -168,7 +166,7 @@ class Attempt {
       if (first === undefined) return after
       if (search === SEARCHES) throw new SystemUnavailable(first, undefined)
       await sleep(SEARCH_AGAIN_MS, undefined, { signal: this.#options.signal })
-      for (const system of left) await inSystem(system.name, async () => system.remove?.(this.#subject))
+      for (const system of left) await inSystem(system.name, async () => system.remove?.(this.#subject(system.name)))
     }
   }
 
@@ -184,8 +182,9 @@ class Attempt {
     const { value, key } = await sign(text)
     await database.transaction(async () => {
       const isCompleted = await this.#lease.update(
-        `state = 'completed', worker = null, waiting_for = null, report = $3, signature = $4, signed_with = $5, finished_at = $6`,
-        [text, value, key, now],
+        `state = 'completed', worker = null, waiting_for = null, report = $3, signature = $4, signed_with = $5, finished_at = $6,
+         steps = $7`,
+        [text, value, key, now, JSON.stringify(withoutReferences(this.#steps))],
       )
       if (!isCompleted) throw this.#lost()
       await registry.changed(tenantId)
@@ -207,6 +206,12 @@ class Attempt {
     this.#options.onStep?.(name, state)
   }
 
+  #subject(system: string): ErasureSubject {
+    const { tenantId, billing } = this.#row
+    const references = this.#steps[system]?.found.flatMap((one) => one.references ?? []) ?? []
+    return { tenantId, billing, references }
+  }
+
   #now(): string {
     return this.#dependencies.kernel.clock.now().toISOString()
   }
@@ -215,6 +220,14 @@ class Attempt {
     return new AttemptLost(`The erasure of ${this.#row.tenantId} has another worker.`)
   }
 }
+
+const withoutReferences = (steps: Readonly<Record<string, StepRecord>>): Record<string, StepRecord> =>
+  Object.fromEntries(
+    Object.entries(steps).map(([name, step]) => [
+      name,
+      { ...step, found: step.found.map(({ references: _, ...found }) => found) },
+    ]),
+  )
 
 /** Tenants with a copy of the data: the erasure of one does not erase the others. */
 async function clonesOf({ database }: Kernel, tenantId: string): Promise<string[]> {

@@ -1,5 +1,5 @@
 /** The customer of a tenant at the payment provider, for its erasure. */
-import type { ErasableSystem, FoundData } from '../../../kernel/erasable.ts'
+import type { ErasableSystem, ErasureSubject } from '../../../kernel/erasable.ts'
 import type { BillingDependencies } from '../model/dependencies.ts'
 import { PaymentError, type Payments } from '../model/provider.ts'
 import type { TenantDeletion } from './tenant-deletion.ts'
@@ -16,23 +16,26 @@ interface BillingService {
 /** @param retentionDays of received events */
 export const providerSystem = (retentionDays = 0): ErasableSystem<BillingService> => ({
   name: 'payment provider',
-  async find(billing, { tenantId, billing: choice }) {
+  async find(billing, subject) {
     const { payments } = billing.dependencies
-    let [customers, ofAnother] = [0, 0]
-    for (const id of await customersOf(billing, tenantId)) {
+    const [customers, ofAnother]: [string[], string[]] = [[], []]
+    for (const id of await customersOf(billing, subject)) {
       const exists = await isKnown(payments, id)
-      if (exists === undefined) ofAnother += 1
-      else if (exists) customers += 1
+      if (exists === undefined) ofAnother.push(id)
+      else if (exists) customers.push(id)
     }
-    const found: FoundData = { kind: 'customers', count: customers, ...(choice === 'keep' ? { kept: KEPT } : {}) }
-    return ofAnother === 0 ? [found] : [found, { kind: 'unknown customers', count: ofAnother, kept: OF_ANOTHER }]
+    const kept = subject.billing === 'keep' ? { kept: KEPT } : {}
+    return [
+      { kind: 'customers', count: customers.length, references: customers, ...kept },
+      { kind: 'unknown customers', count: ofAnother.length, references: ofAnother, kept: OF_ANOTHER },
+    ]
   },
-  async remove(billing, { tenantId, billing: choice }) {
+  async remove(billing, subject) {
     const { payments } = billing.dependencies
-    for (const id of await customersOf(billing, tenantId)) {
+    for (const id of await customersOf(billing, subject)) {
       if ((await isKnown(payments, id)) !== true) continue
       await billing.tenantDeletion.endSubscriptions(id)
-      if (choice === 'delete') await payments.deleteCustomer(id)
+      if (subject.billing === 'delete') await payments.deleteCustomer(id)
     }
   },
   expires: (_, now) => [
@@ -43,9 +46,12 @@ export const providerSystem = (retentionDays = 0): ErasableSystem<BillingService
   ],
 })
 
-/** Those of the tenant's rows, and those that the provider finds by the tenant's id. */
-async function customersOf({ tenantDeletion, dependencies }: BillingService, tenantId: string): Promise<Set<string>> {
-  const ids = new Set(await tenantDeletion.customersOf(tenantId))
+/** Those of the tenant's rows, those of the first search, and those that the provider finds by the tenant's id. */
+async function customersOf(
+  { tenantDeletion, dependencies }: BillingService,
+  { tenantId, references }: ErasureSubject,
+): Promise<Set<string>> {
+  const ids = new Set([...references, ...(await tenantDeletion.customersOf(tenantId))])
   for await (const id of dependencies.payments.customersOf(tenantId)) ids.add(id)
   return ids
 }
