@@ -83,9 +83,11 @@ const placements = ({ kernel, storage, lostPlacements, transfers }: SystemDepend
   },
   async remove({ tenantId }) {
     const { rows } = await kernel.database.sql(
-      'select id, isolation, placement, locator, epoch from multitenancy.tenants where id = $1',
+      `select id, isolation, placement, locator, epoch from multitenancy.tenants
+       where id = $1 and (purge_started_at is not null or purged_at is not null)`,
       [tenantId],
     )
+    if (rows.length === 0) throw new Error(`tenant ${tenantId} is not claimed for its removal`)
     for (const row of rows) {
       await inSystem(`placement "${row.placement}"`, () => lostPlacements.drop(toLocation(row)))
     }
