@@ -45,9 +45,7 @@ export function directory({ path }: DirectoryOptions): Archives {
     delete: (key) => remove(root, key),
     list: () => list(root),
     count: async (tenantId) => ({ objects: (await Array.fromAsync(listOf(root, tenantId))).length, versions: 0 }),
-    async erase(tenantId) {
-      for await (const { key } of listOf(root, tenantId)) await remove(root, key)
-    },
+    erase: (tenantId) => eraseAll(root, tenantId),
     stop: async () => {},
   }
 }
@@ -185,6 +183,18 @@ async function* list(root: string): AsyncGenerator<StoredArchive, void, undefine
   for await (const tenant of await opendir(root)) {
     if (tenant.isDirectory()) yield* filesIn(root, tenant.name)
   }
+}
+
+/** Syncs the folder once. Partial archives first, because a concurrent writer may still rename them. */
+async function eraseAll(root: string, tenantId: string): Promise<void> {
+  const all = await Array.fromAsync(listOf(root, tenantId))
+  for (const { key } of all.toSorted((a, b) => Number(b.isPartial) - Number(a.isPartial))) {
+    await rm(join(root, key), { force: true })
+  }
+  const folder = join(root, tenantId)
+  await syncDirectory(folder).catch(unless('ENOENT'))
+  await removeEmpty(folder)
+  if (all.length > 0) await syncDirectory(root)
 }
 
 async function* listOf(root: string, tenant: string): AsyncGenerator<StoredArchive, void, undefined> {
