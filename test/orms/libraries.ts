@@ -10,7 +10,7 @@ import { Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { DataTypes, Sequelize } from 'sequelize'
 import { DataSource, EntitySchema } from 'typeorm'
-import { knexClient, prismaAdapter, sequelizeDefaults, type Tenancy, type TenantHandle } from '../../src/index.ts'
+import { knexClient, prismaAdapter, sequelizeDefaults, type Tenancy, type Tenant } from '../../src/index.ts'
 import { PrismaClient } from './generated/client.ts'
 
 /** Operations of a library on the table `notes`, with or without a transaction. */
@@ -29,7 +29,7 @@ export interface Session extends Notes {
 }
 
 export interface Library {
-  readonly of: (tenant: TenantHandle) => Session | Promise<Session>
+  readonly of: (tenant: Tenant) => Session | Promise<Session>
   /** SQLSTATE of a unique violation, where the library exposes it; default `code`. */
   readonly codeOf?: (error: any) => unknown
   readonly close: () => Promise<unknown>
@@ -182,7 +182,7 @@ export const ofMikro = (orm: MikroORM): Session => {
 
 const nothing = async () => undefined
 
-export const openMikro = ({ dialect }: Pick<TenantHandle, 'dialect'>, options: object = {}): Promise<MikroORM> =>
+export const openMikro = ({ dialect }: Pick<Tenant, 'dialect'>, options: object = {}): Promise<MikroORM> =>
   MikroORM.init({
     entities: [MikroNote],
     dbName: 'of-the-handle',

@@ -6,7 +6,7 @@ import { invalid } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
 import type { Erasures } from '../erasure/erasures.ts'
 import { eraseTenant } from '../erasure/operations.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
 import { deadLetterOperations } from '../operations/dead-letters.ts'
 import { operations } from '../operations/tenants.ts'
@@ -115,10 +115,10 @@ const planned = (plan: Awaited<ReturnType<Erasures['plan']>>) =>
 
 /** A single statement runs outside of a transaction, because some statements require it. Several run in one. */
 async function rowsOf(
-  { db, transaction }: TenantHandle,
+  { db, transaction }: Tenant,
   [first = '', ...others]: readonly string[],
 ): Promise<Record<string, unknown>[]> {
-  const run = async (on: TenantHandle['db'], text: string) =>
+  const run = async (on: Tenant['db'], text: string) =>
     (await on.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))).rows
   if (others.length === 0) return run(db, first)
   return transaction(async (inside) => {

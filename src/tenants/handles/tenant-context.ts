@@ -8,24 +8,25 @@ import type { Dialect } from 'kysely'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Registry } from '../registry/registry.ts'
+import type { Names } from '../tenant/names.ts'
 import { assertAgrees, tenantOfContext } from './agreement.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
 import { type PerTenant, type PerTenantOptions, TenantClients } from './per-tenant.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
 import { rejectSettings } from './rejected-settings.ts'
 import type { TenantSource } from './router.ts'
 
-export interface Scope {
+export interface Scope<DB = any, N extends Names = Names> {
   /**
    * Runs `work` in the context of one tenant: `current()` returns its handle, and the storage of others is rejected.
    *
    * @example
    *   await tenancy.run('acme', (tenant) => tenant.db.selectFrom('notes').selectAll().execute())
    */
-  run<T>(id: string, work: (tenant: TenantHandle) => T | Promise<T>): Promise<T>
+  run<T>(id: string, work: (tenant: Tenant<DB, N>) => T | Promise<T>): Promise<T>
   /** The handle of the tenant of the context, from a guarded request or `run`. `E_TENANT_MISMATCH` if there is none. */
-  current(): Promise<TenantHandle>
+  current(): Promise<Tenant<DB, N>>
   /**
    * Runs `work` without a tenant: the only way to leave the tenant of the context. Keeps the request and the actor, but
    * not the backoffice transaction in progress.
@@ -45,7 +46,7 @@ export interface Scope {
    *   await clients.of('acme', (prisma) => prisma.notes.findMany())
    */
   perTenant<Client>(
-    build: (tenant: TenantHandle) => Client | Promise<Client>,
+    build: (tenant: Tenant<DB, N>) => Client | Promise<Client>,
     options: PerTenantOptions<Client>,
   ): PerTenant<Client>
   /**
@@ -59,7 +60,7 @@ export interface Scope {
 
 export interface ScopedTenants {
   /** The handle of a usable tenant; throws otherwise. */
-  handle(id: string): Promise<TenantHandle>
+  handle(id: string): Promise<Tenant>
   readonly handles: { source(id: string): TenantSource }
   readonly registry: Pick<Registry, 'find' | 'nextChange'>
 }

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { currentContext } from '../../kernel/base/context.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import { TenantInMaintenance, TenantMismatch } from '../tenant/errors.ts'
 
 const IDS = ['t1', 't2', 't3', 't4', 't5', 't6']
@@ -61,7 +61,7 @@ describe('forEachTenant', () => {
   test('skips a tenant that is suspended or deleted before its turn', async () => {
     const { tenancy } = world
     const seen: string[] = []
-    const leave = async ({ id }: TenantHandle) => {
+    const leave = async ({ id }: Tenant) => {
       if (seen.push(id) > 1) return
       const [first, second] = IDS.filter((other) => other !== id)
       await tenancy.withoutTenant(async () => {

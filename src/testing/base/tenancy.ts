@@ -5,9 +5,9 @@ import { postgresStore } from '../../drivers/store/postgres.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { tablesOf } from '../../tenancy/composition.ts'
 import { partsOf } from '../../tenancy/parts.ts'
-import type { Satellite } from '../../tenancy/satellite.ts'
+import type { AnySatellite, Satellite } from '../../tenancy/satellite.ts'
 import { createTenancy, type Tenancy, type TenancyConfig } from '../../tenancy/tenancy.ts'
-import type { Tenant } from '../../tenants/tenant/tenant.ts'
+import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { dropWithRoles } from './roles.ts'
 import { createMigratedDatabase } from './template.ts'
@@ -21,7 +21,7 @@ const SETTLED_WITHIN_MS = 20_000
 /** Long enough that a slow store on a busy machine does not count as unavailable. */
 const STORE_TIMEOUT_MS = 10_000
 
-export interface TestTenancy<Satellites extends readonly Satellite[]> {
+export interface TestTenancy<Satellites extends readonly AnySatellite[]> {
   readonly tenancy: Tenancy<Satellites>
   readonly url: string
   /**
@@ -45,12 +45,12 @@ export interface TestTenancy<Satellites extends readonly Satellite[]> {
  * const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
  * afterAll(end)
  */
-export async function testTenancy<const Satellites extends readonly Satellite[] = []>(
+export async function testTenancy<const Satellites extends readonly AnySatellite[] = []>(
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
   const store = options.store ?? postgresStore({ timeoutMs: STORE_TIMEOUT_MS })
-  const parts = tablesOf(partsOf(store, options.satellites ?? []))
+  const parts = tablesOf(partsOf(store, (options.satellites ?? []) as readonly Satellite[]))
   const database = await createMigratedDatabase(serverUrl, parts)
   const { url } = database
   const opened: Tenancy<Satellites>[] = []
@@ -88,7 +88,7 @@ export async function testTenancy<const Satellites extends readonly Satellite[] 
 export async function installed(
   { tenants }: Pick<Tenancy, 'tenants'>,
   request: Parameters<Tenants['create']>[0],
-): Promise<Tenant> {
+): Promise<TenantRecord> {
   const { id } = await tenants.create(request)
   return tenants.waitUntilInstalled(id, AbortSignal.timeout(SETTLED_WITHIN_MS))
 }
