@@ -49,8 +49,6 @@ export class Webhooks<Events extends object = object> {
   readonly streams: StreamSender
   /** For events of Tenantry and of tenants' transactions. */
   readonly internal: Pick<Dispatch, 'bridge' | 'posted'>
-  /** Of the backoffice. */
-  readonly database: Database
   readonly #kernel: Kernel
   readonly #options: Options
   readonly #subscriptions: Subscriptions
@@ -64,7 +62,6 @@ export class Webhooks<Events extends object = object> {
 
   constructor(kernel: Kernel, options: Options) {
     this.#kernel = kernel
-    this.database = kernel.database
     this.#options = options
     this.catalogue = new Catalogue(kernel, options.events)
     this.partitions = new Partitions(kernel, options.retentionDays)

@@ -4,6 +4,7 @@
  */
 import type { Database } from '../../../kernel/database/database.ts'
 import type { ErasableSystem } from '../../../kernel/erasable.ts'
+import type { Partitions } from './partitions.ts'
 
 const DAY_MS = 86_400_000
 const TIMEOUT_MS = 30 * 60_000
@@ -11,13 +12,13 @@ const TIMEOUT_MS = 30 * 60_000
 const TABLES = ['webhook_deliveries', 'webhook_attempts', 'webhook_messages', 'webhook_subscriptions']
 
 /** @param retentionDays of messages */
-export const deliveriesSystem = (retentionDays: number): ErasableSystem<{ readonly database: Database }> => ({
+export const deliveriesSystem = (retentionDays: number): ErasableSystem<{ readonly partitions: Partitions }> => ({
   name: 'webhooks',
   tables: TABLES,
   isAfterRows: true,
-  find: ({ database }, { tenantId }) =>
+  find: ({ partitions: { database } }, { tenantId }) =>
     Promise.all(TABLES.map(async (kind) => ({ kind, count: await countOf(database, kind, tenantId) }))),
-  async remove({ database }, { tenantId }) {
+  async remove({ partitions: { database } }, { tenantId }) {
     for (const table of TABLES) {
       const text = `delete from multitenancy.${table} where tenant_id = $1`
       await database.sql({ text, timeoutMs: TIMEOUT_MS }, [tenantId])
