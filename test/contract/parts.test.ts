@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
+import { erasuresPart } from '../../src/tenants/erasure/part.ts'
 import { outboxPart } from '../../src/tenants/outbox/part.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Part } from './row.ts'
@@ -25,6 +26,7 @@ describe('contract cases of all parts', () => {
       ...tenantCommands,
       ...(processesPart.commands ?? []),
       ...(outboxPart.commands ?? []),
+      ...(erasuresPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
     ]
     expect(casesOf('commands')).toEqual(namesOf(commands))
