@@ -231,6 +231,26 @@ create table command_run_items (
 create index command_run_items_pending on command_run_items (run_id, tenant_id) where state = 'pending';
 create index command_run_items_tenant on command_run_items (tenant_id);
 
+-- erasures/0001_erasures
+create table erasures (
+  tenant_id text primary key,
+  state text not null default 'pending' check (state in ('pending', 'running', 'completed')),
+  reason text not null,
+  billing text not null check (billing in ('keep', 'delete')),
+  requested_by jsonb not null,
+  requested_at timestamptz(3) not null,
+  finished_at timestamptz(3),
+  waiting_for text,
+  steps jsonb not null default '{}',
+  report text,
+  signature text,
+  signed_with text check (signed_with in ('audit', 'application')),
+  worker uuid,
+  lease_until timestamptz(3) not null default now(),
+  check ((state = 'completed') = (report is not null))
+);
+create index erasures_unfinished on erasures (requested_at) where state <> 'completed';
+
 -- tenants/0001_tenants
 create table tenants (
   id text primary key check (id ~ '^[a-z0-9][a-z0-9_-]{0,47}$'),
@@ -544,6 +564,9 @@ do $$
 drop index concurrently if exists audit_seals_order;
 create unique index concurrently audit_seals_order on audit_seals (position);
 alter table audit_seals validate constraint audit_seals_positioned
+
+-- auditLogs/0004_audit_keys
+create table audit_keys (tenant_id text primary key, key text not null)
 
 -- billing/0001_billing
 create table billing_customers (

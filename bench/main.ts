@@ -13,6 +13,7 @@ import { backups } from './cases/backups.ts'
 import { billingReceiver } from './cases/billing-receiver.ts'
 import { churn } from './cases/churn.ts'
 import { coldTenants } from './cases/cold-tenants.ts'
+import { erasing } from './cases/erasing.ts'
 import { flags } from './cases/flags.ts'
 import { guardAlone } from './cases/guard.ts'
 import { guardedReads } from './cases/guarded-reads.ts'
@@ -51,6 +52,7 @@ const cases: readonly Case[] = [
   auditInsert,
   outbox,
   backups,
+  erasing,
   paging,
   scrape,
 ]

@@ -40,6 +40,7 @@ export {
 export { uuidv7 } from './kernel/base/ids.ts'
 export { parsed } from './kernel/base/validate.ts'
 export type { Migration } from './kernel/database/migrations.ts'
+export type { Erasable, ErasableSystem, ErasureSubject, ExpiringData, FoundData } from './kernel/erasable.ts'
 export { type Change, ChangeRecorded, recordChange } from './kernel/events/changes.ts'
 export { type EventOf, type EventType, event, type Listener, on } from './kernel/events/events.ts'
 export { type Attempt, handles, type Job, type JobType, jobType, type Recurring } from './kernel/jobs/jobs.ts'
@@ -74,6 +75,8 @@ export { type Tables, tables } from './tenancy/tables.ts'
 export type { Core, Tenancy } from './tenancy/tenancy.ts'
 export { PatternUnknown, SessionNotFound, TokenExists, TokenNotFound } from './tenancy/tokens/errors.ts'
 export type { BrowserSession, NewToken, Token, TokenWithSecret } from './tenancy/tokens/resource.ts'
+export type { EraseRequest, Erasure } from './tenants/erasure/erasure.ts'
+export * from './tenants/erasure/errors.ts'
 export type { Guard, GuardDecision, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {
@@ -130,6 +133,7 @@ export { TenantId, type TenantRecord } from './tenants/tenant/tenant.ts'
 export {
   ArchiveMissing,
   type Archives,
+  type CountedArchives,
   type StoredArchive,
   type WriteOptions,
 } from './tenants/transfers/archive/port.ts'

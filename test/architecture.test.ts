@@ -41,7 +41,7 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
   pg: /^(kernel\/database\/.*|tenants\/(isolation\/(driver|placement)|handles\/(handle|pg-.*))|drivers\/isolation\/.*|service\/embedded-postgres)\.ts$/,
   'pg-copy-streams': /^drivers\/isolation\/.*\.ts$/,
   'node:sqlite': /^(drivers\/isolation\/sqlite\/.*|service\/data-directory)\.ts$/,
-  '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload)?\.ts$/,
+  '@aws-sdk/client-s3': /^drivers\/archives\/s3(-upload|-versions)?\.ts$/,
   'pg-boss': /^drivers\/jobs\/pg-boss\.ts$/,
   ioredis: /^drivers\/store\/redis-(connection|subscriber)\.ts$/,
   stripe: /^satellites\/billing\/stripe\/.*\.ts$/,

@@ -26,6 +26,7 @@ test('every guide about embedding has TypeScript', () => {
       'backups',
       'billing',
       'embedding',
+      'erasure',
       'flags',
       'impersonation',
       'isolation',

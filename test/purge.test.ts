@@ -25,10 +25,14 @@ const KEPT: Readonly<Record<string, string>> = {
   audit_seals: 'seals of audit entries',
   audit_heads: 'seals of audit entries',
   audit_checkpoints: 'seals of audit entries',
+  audit_keys: 'keys of encrypted audit entries: an erasure destroys them',
   webhook_messages: 'deleted with the subscriptions of the tenant; those of the host receive its last events',
   webhook_deliveries: 'deleted with the subscriptions of the tenant; those of the host receive its last events',
   webhook_attempts: 'deleted with the subscriptions of the tenant; those of the host receive its last events',
 }
+
+/** The report of an erasure. A purge leaves a tenant with one to it. */
+const REPORT = 'erasures'
 
 let stage: OpenRunner
 let tenancy: Tenancy
@@ -93,16 +97,18 @@ async function plant(table: string, columns: readonly Column[], tenantId: string
   await database.sql(`insert into multitenancy.${table} (${names}) values (${values})`, [tenantId])
 }
 
+const countOf = async (table: string, tenantId: string): Promise<number> =>
+  Number(
+    (await database.sql(`select count(*) from multitenancy.${table} where tenant_id = $1`, [tenantId])).rows[0].count,
+  )
+
 test('a purge deletes the rows of the tenant from every table, and no other rows', async () => {
   const { tenants } = tenancy
   for (const id of ['leaving', 'staying']) await installed(tenancy, { id, name: id })
   await tenants.delete('leaving')
   const tables = await tenantTables()
+  tables.delete(REPORT)
   expect(tables.size).toBeGreaterThan(10)
-  const countOf = async (table: string, tenantId: string) =>
-    Number(
-      (await database.sql(`select count(*) from multitenancy.${table} where tenant_id = $1`, [tenantId])).rows[0].count,
-    )
   for (const [table, columns] of tables) {
     for (const id of ['leaving', 'staying']) if ((await countOf(table, id)) === 0) await plant(table, columns, id)
   }
@@ -116,10 +122,36 @@ test('a purge deletes the rows of the tenant from every table, and no other rows
   for (const table of tables.keys()) expect(await countOf(table, 'staying'), table).toBeGreaterThan(0)
 })
 
+test('an erasure deletes the rows of the tenant from every table but the audit log, and no other rows', async () => {
+  const { erasures } = tenancy.tenants
+  await installed(tenancy, { id: 'erased', name: 'erased' })
+  await tenancy.tenants.delete('erased') // before rows without a kind are planted, of which a deletion would cancel some
+  const tables = await tenantTables()
+  tables.delete(REPORT)
+  for (const [table, columns] of tables) {
+    for (const id of ['erased', 'staying']) if ((await countOf(table, id)) === 0) await plant(table, columns, id)
+  }
+  const signal = AbortSignal.timeout(60_000)
+  await erasures.request('erased', { confirm: 'erased', reason: 'request 4711' })
+  const { report, waitingFor } = await erasures.settled('erased', signal, {
+    isDone: ({ state, waitingFor }) => state === 'completed' || waitingFor !== null,
+  })
+
+  expect(waitingFor).toBeNull()
+  const left = []
+  for (const table of tables.keys()) if ((await countOf(table, 'erased')) > 0) left.push(table)
+  const audit = [...tables.keys()].filter((table) => table.startsWith('audit_'))
+  expect(left).toEqual(audit)
+  expect(report?.systems.filter(({ foundAfterwards }) => foundAfterwards > 0).map(({ system }) => system)).toEqual(
+    expect.arrayContaining(['audit log']),
+  )
+  for (const table of tables.keys()) expect(await countOf(table, 'staying'), table).toBeGreaterThan(0)
+})
+
 test('every table with a column tenant_id is named by one part, or listed here', async () => {
   const named = partsOf(postgresStore(), satellites).flatMap(({ tenantTables: names = [] }) => names)
   expect(named).toEqual([...new Set(named)])
-  const expected = [...named, ...Object.keys(KEPT), ...Object.keys(DELETED_OTHERWISE)]
+  const expected = [...named, ...Object.keys(KEPT), ...Object.keys(DELETED_OTHERWISE), REPORT]
   const found = [...(await tenantTables()).keys()]
   expect(found.filter((table) => !expected.includes(table))).toEqual([])
   expect(expected.filter((table) => !found.includes(table))).toEqual([])

@@ -9,6 +9,7 @@ import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { sessionsPart, tokensPart } from '../tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
+import { erasuresPart } from '../tenants/erasure/part.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { ALLOW_DIFFERENT, OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
@@ -40,7 +41,7 @@ type Declared = Pick<Satellite, 'name' | 'commands'>
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
   ...groupsOf([
-    { name: 'tenants', commands: tenantCommands },
+    { name: 'tenants', commands: [...tenantCommands, ...(erasuresPart.commands ?? [])] },
     outboxPart,
     processesPart,
     tokensPart,

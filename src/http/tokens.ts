@@ -14,7 +14,7 @@ export const AdminToken = z.strictObject({
   name: z.string().min(1).max(100),
   token: z.string().min(16, 'must have at least 16 characters'),
   /** A named pattern; default `admin`. */
-  scope: z.enum(['admin', 'read', 'runtime', 'reveal']).optional(),
+  scope: z.enum(['admin', 'read', 'runtime', 'reveal', 'erase']).optional(),
   /** Patterns of operations in place of `scope`. */
   may: May.optional(),
 })

@@ -11,6 +11,7 @@ import type { ErrorType } from './base/errors.ts'
 import type { Migration } from './database/migrations.ts'
 import type { EncryptedColumn } from './database/re-encrypt.ts'
 import type { Diagnosis } from './doctor/doctor.ts'
+import type { Erasable } from './erasable.ts'
 import type { EventType, Listener, WideListener } from './events/events.ts'
 import type { Job, QueueCounts, Recurring } from './jobs/jobs.ts'
 import type { Kernel } from './kernel.ts'
@@ -46,6 +47,8 @@ export interface Part<Name extends string = string, Service = any, Dependencies 
   readonly tables?: readonly Migration[]
   /** Tables whose rows of a tenant a purge deletes, in this order, after the part's own listeners. Each has a column `tenant_id`. */
   readonly tenantTables?: readonly string[]
+  /** Data of tenants outside of `tenantTables`, for an erasure. */
+  readonly erase?: Erasable<Service>
   readonly events?: readonly EventType[]
   /** Columns with encrypted values, for a change of the application key. */
   readonly encryptedColumns?: readonly EncryptedColumn[]

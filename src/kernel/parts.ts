@@ -7,6 +7,7 @@ import { clocksDiagnosis } from './doctor/clocks.ts'
 import { Examinations, ExamineInstallation, examinationSeries } from './doctor/examinations.ts'
 import { queueDiagnosis } from './doctor/queue.ts'
 import { storeDiagnosis } from './doctor/store.ts'
+import type { ErasableSystem } from './erasable.ts'
 import { recordedChanges } from './events/changes.ts'
 import { jobSeries } from './jobs/job-metrics.ts'
 import { handles } from './jobs/jobs.ts'
@@ -18,6 +19,21 @@ import { PROCESSES } from './processes/processes.ts'
 import { DependencyDegraded } from './resilience/resilience.ts'
 import type { Store, StoreDriver } from './store/store.ts'
 
+/** A job in progress is found until it has ended. */
+const jobsOfTenant: ErasableSystem<Kernel> = {
+  name: 'jobs',
+  find: async ({ jobs }, { tenantId }) => [{ kind: 'jobs', count: await jobs.countOf(tenantId) }],
+  remove: ({ jobs }, { tenantId }) => jobs.forget(tenantId),
+  isAfterRows: true,
+}
+
+const keysOfTenant: ErasableSystem<Store> = {
+  name: 'store',
+  find: async (store, { tenantId }) => [{ kind: 'keys', count: await store.count(tenantId) }],
+  remove: (store, { tenantId }) => store.purge(tenantId),
+  tables: ['store_counters', 'store_gauges', 'store_sums'],
+}
+
 export const kernelPart: Part<'kernel', Kernel> = {
   name: 'kernel',
   tables: [
@@ -28,6 +44,7 @@ export const kernelPart: Part<'kernel', Kernel> = {
   events: [DependencyDegraded],
   service: (kernel) => kernel,
   outbox: [recordedChanges],
+  erase: { systems: [jobsOfTenant] },
   checks: { backoffice: ({ database }) => assertWritable(database) },
   doctor: [backofficeDiagnosis, queueDiagnosis, clocksDiagnosis],
   metrics: ({ jobs, labels, resilience }) => [...jobSeries(jobs, labels), ...processSeries(), ...resilience.series()],
@@ -38,6 +55,7 @@ export const storePart = ({ tables = [] }: StoreDriver): Part<'store', Store> =>
   name: 'store',
   tables,
   service: ({ store }) => store,
+  erase: { systems: [keysOfTenant] },
   checks: { store: (store) => store.ping() },
   doctor: [storeDiagnosis],
   stop: (store) => store.close(),

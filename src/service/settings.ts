@@ -36,7 +36,7 @@ const ServiceKeys = {
         name: AdminToken.shape.name.describe('Name in the audit log'),
         token: AdminToken.shape.token.describe('At least 16 characters'),
         scope: AdminToken.shape.scope.describe(
-          '`admin` (default): all. `read`: GET. `runtime`: for each request of a host. `reveal`: the same, and secrets of settings',
+          '`admin` (default): all. `read`: GET. `runtime`: for each request of a host. `reveal`: the same, and secrets of settings. `erase`: erasures of tenants',
         ),
         may: AdminToken.shape.may.describe(
           'Patterns of operations in place of `scope`, such as `["tenants.*", "!tenants.delete"]`',
@@ -110,6 +110,23 @@ export const Configuration = z.strictObject({
     })
     .prefault({})
     .describe('Deleted tenants, and tenants during an outage of the backoffice'),
+  erasure: z
+    .strictObject({
+      serverBackupsDays: z
+        .int()
+        .min(0)
+        .max(36_500)
+        .default(35)
+        .describe(
+          'Days after which base backups and WAL of the servers are deleted. The report of an erasure names the date',
+        ),
+      auditFields: z
+        .enum(['keep', 'encrypt'])
+        .default('keep')
+        .describe('`encrypt`: personal fields of new audit entries have a key per tenant, which an erasure destroys'),
+    })
+    .prefault({})
+    .describe('Erasure of tenants'),
   backups: Backups.optional().describe('Storage and schedule of backups. Absent in a definition: no backups'),
   circuit: z
     .strictObject({

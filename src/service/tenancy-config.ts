@@ -19,7 +19,8 @@ interface Given extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 
 
 export async function tenancyConfigOf(config: ServiceConfig, { url, ...given }: Given): Promise<TenancyConfig> {
   const { isolation, defaultIsolation, backups, migrations, base, dataDirectory } = config
-  const { placements, plans, tenants, circuit, resilience, egress, health, metrics, clock, oldAppKeys } = config
+  const { placements, plans, tenants, erasure, circuit, resilience, egress, health, metrics, clock, oldAppKeys } =
+    config
   return {
     ...given,
     oldAppKeys,
@@ -35,6 +36,7 @@ export async function tenancyConfigOf(config: ServiceConfig, { url, ...given }: 
     placements,
     plans,
     tenants,
+    erasure,
     circuit,
     resilience,
     egress,

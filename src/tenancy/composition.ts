@@ -7,6 +7,7 @@ import type { Attempt, JobRunner, RegisteredJobs } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { type Part, STOP_TIMEOUT_MS } from '../kernel/part-definition.ts'
 import type { Check } from '../kernel/resilience/health.ts'
+import type { Erasures } from '../tenants/erasure/erasures.ts'
 import { TenantPurged } from '../tenants/tenant/events.ts'
 import type { Role } from './config.ts'
 
@@ -41,6 +42,7 @@ export function compose(parts: readonly Part[], kernel: Kernel, configuration: o
   })
   for (const one of all) subscribe(kernel, one)
   for (const { part, service } of all) for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
+  ;(dependencies.erasures as Erasures | undefined)?.register(all)
   return all
 }
 

@@ -42,6 +42,12 @@ export interface TenancyConfig<Satellites extends readonly AnySatellite[] = read
     readonly autoPurge?: boolean
     readonly staleForSeconds?: number | undefined
   }
+  readonly erasure?: {
+    /** Days after which base backups and WAL of the servers are deleted, for the report of an erasure; default 35. */
+    readonly serverBackupsDays?: number
+    /** `encrypt`: new audit entries of a tenant are encrypted with its own key, which an erasure destroys; default `keep`. */
+    readonly auditFields?: 'keep' | 'encrypt'
+  }
   /** Backups of tenants. If absent, backups are not available. */
   readonly backups?: BackupsConfig
   readonly satellites?: Satellites

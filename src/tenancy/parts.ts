@@ -9,6 +9,7 @@ import { circuitsPart } from '../tenants/circuits/part.ts'
 import { commandRunsPart } from '../tenants/command-runs/part.ts'
 import { commands } from '../tenants/commands/tenants.ts'
 import { diagnoses } from '../tenants/doctor/tenants.ts'
+import { erasuresPart } from '../tenants/erasure/part.ts'
 import { handlesPart, scopePart } from '../tenants/handles/parts.ts'
 import { hostJobsPart } from '../tenants/host-jobs/part.ts'
 import { tableChangesPart } from '../tenants/isolation/part.ts'
@@ -93,6 +94,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     commandRunsPart,
     transfersPart,
     provisioningPart,
+    erasuresPart,
     handlesPart,
     tableImportsPart,
     tenantsPart,

@@ -5,7 +5,7 @@ import type { Satellite } from './satellite.ts'
 import type { Settings } from './settings.ts'
 
 export async function processSettings(
-  { secrets, store, storage, backups, migrations, plans, placements }: Settings,
+  { secrets, store, storage, backups, erasure, migrations, plans, placements }: Settings,
   satellites: readonly Satellite[],
 ): Promise<ProcessSettings> {
   const { defaultPlan, definitions, getPlan } = plans
@@ -14,6 +14,7 @@ export async function processSettings(
     appKey: secrets.keyIds.join(' '),
     store: store.identity ?? null,
     'backups.storage': backups.archives ? (backups.archives.identity ?? null) : 'none',
+    'erasure.auditFields': erasure.auditFields,
     'isolation.default': storage.defaultName,
     ...named('isolation.drivers', storage.drivers, ({ name, options = {} }) => [name, settingText(options)]),
     ...named('placements', Object.entries(await placementIdentities(others)), (entry) => entry),

@@ -15,6 +15,7 @@ import type { TenancyConfig } from './config.ts'
 const DAY_MS = 86_400_000
 const RETENTION_DAYS = 30
 const BACKUPS_KEPT = 7
+const SERVER_BACKUPS_DAYS = 35
 
 export type Settings = Awaited<ReturnType<typeof settingsOf>>
 
@@ -36,6 +37,10 @@ export async function settingsOf(config: TenancyConfig) {
     staleForSeconds: tenants.staleForSeconds,
     retentionMs: (tenants.retentionDays ?? RETENTION_DAYS) * DAY_MS,
     autoPurge: tenants.autoPurge ?? true,
+    erasure: {
+      serverBackupsDays: config.erasure?.serverBackupsDays ?? SERVER_BACKUPS_DAYS,
+      auditFields: config.erasure?.auditFields ?? ('keep' as const),
+    },
     backups: {
       archives: backups?.archives,
       keep: backups?.keep ?? BACKUPS_KEPT,

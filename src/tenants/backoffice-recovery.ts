@@ -64,7 +64,9 @@ export async function reconcileAfterRestore(
     ])
     const purges = await database.sql(
       `update multitenancy.tenants set purge_at = $1, purge_started_at = null
-       where status = 'deleted' and purged_at is null and purge_at < $1 returning id`,
+       where status = 'deleted' and purged_at is null and purge_at < $1
+         and not exists (select from multitenancy.erasures where tenant_id = tenants.id) -- it continues
+       returning id`,
       [new Date(clock.now().getTime() + retentionMs)],
     )
     await tenants.outbox.markAll()

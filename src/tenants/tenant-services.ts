@@ -1,6 +1,7 @@
 /** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites. */
 import type { Circuits } from './circuits/circuits.ts'
 import type { CommandRuns } from './command-runs/command-runs.ts'
+import type { Erasures } from './erasure/erasures.ts'
 import type { Handles } from './handles/handles.ts'
 import type { Storage } from './isolation/drivers.ts'
 import type { Lifecycle } from './lifecycle/parts.ts'
@@ -22,6 +23,7 @@ export interface TenantServices {
   readonly commandRuns: CommandRuns
   readonly transfers: Transfers
   readonly provisioning: Installation
+  readonly erasures: Erasures
   readonly handles: Handles
   readonly outbox: Outbox
   readonly tableImports: TableImports

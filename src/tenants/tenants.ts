@@ -56,6 +56,8 @@ export class Tenants<DB = any, N extends Names = Names> {
   readonly circuits: TenantServices['circuits']
   /** Backups, restores, clones and moves of tenants. */
   readonly transfers: TenantServices['transfers']
+  /** Erasures of tenants, with their reports. */
+  readonly erasures: TenantServices['erasures']
   /** The isolation drivers in use. */
   readonly storage: TenantServices['storage']
   /** Calls in tenants' transactions, applied after the commit. */
@@ -84,6 +86,7 @@ export class Tenants<DB = any, N extends Names = Names> {
     this.handles = services.handles
     this.circuits = services.circuits
     this.transfers = services.transfers
+    this.erasures = services.erasures
     this.storage = services.storage
     this.outbox = services.outbox
     this.tableImports = services.tableImports

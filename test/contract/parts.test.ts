@@ -7,6 +7,7 @@ import { satellites } from '../../src/service/main.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
 import { sessionsPart, tokensPart } from '../../src/tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
+import { erasuresPart } from '../../src/tenants/erasure/part.ts'
 import { outboxPart } from '../../src/tenants/outbox/part.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Part } from './row.ts'
@@ -28,6 +29,7 @@ describe('contract cases of all parts', () => {
       ...(tokensPart.commands ?? []),
       ...(sessionsPart.commands ?? []),
       ...(outboxPart.commands ?? []),
+      ...(erasuresPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
     ]
     expect(casesOf('commands')).toEqual(namesOf(commands))

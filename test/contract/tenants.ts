@@ -11,7 +11,10 @@ const refused = { tenant: 'none', given: [REFUSED] } as const
 const waits = { waits: true } as const
 const INSTALLED = 'its installation has ended'
 const DELETED = 'it was deleted before it was installed'
+const ERASE = { confirm: '{id}', reason: 'request 4711' }
+const ERASED = 'POST /tenants/{id}/erase {"confirm":"{id}","reason":"request 4711"}'
 const wrongId = { params: { id: 'No Id' } }
+const PROVED = 'its erasure has ended'
 const DEAD = 'a job of it is a dead letter'
 const ORPHANED = 'a job of an unknown queue is a dead letter'
 const FAILED = 'an entry of its outbox has failed'
@@ -77,6 +80,21 @@ export const tenants: Part = {
         E_INSTALLATION_FAILED: { tenant: 'none', given: [REFUSED, INSTALLED, DELETED], ...waits },
         E_MIGRATION_FAILED: { tenant: 'failed', given: [DELETED], ...waits },
       },
+    },
+    'tenants.erase': {
+      success: { body: ERASE },
+      wrong: { body: { confirm: '{id}', reason: '' } },
+      also: {
+        200: { given: [ERASED, PROVED], body: ERASE },
+        E_TENANT_NOT_FOUND: { ...absent, body: ERASE },
+        E_TENANT_STATE: { given: [ERASED], body: { ...ERASE, billing: 'delete' } },
+        E_CONFIRMATION_MISMATCH: { body: { ...ERASE, confirm: 'another' } },
+      },
+    },
+    'erasures.get': {
+      success: { given: [ERASED] },
+      wrong: wrongId,
+      also: { E_TENANT_NOT_FOUND: absent, E_ERASURE_NOT_FOUND: {} },
     },
     'tenants.enterMaintenance': {
       success: { body: { message: 'Back at noon', retryAfterSeconds: 600 } },
@@ -151,6 +169,7 @@ export const tenants: Part = {
     'tenant:restore': { ...deleted, line: ['{id}'] },
     'tenant:maintenance': { line: ['{id}', '--message', 'Back at noon'] },
     'tenant:purge': { ...deleted, line: ['{id}'] },
+    'tenant:erasure:report': { given: [ERASED, PROVED], line: ['{id}'] },
     'tenant:migrate': { line: ['{id}'], json: { line: ['{id}', '--verify'] } },
     'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
     'tenant:migrate:status': { line: ['{id}'] },
@@ -166,6 +185,8 @@ export const tenants: Part = {
     InstallTenant: { tenant: 'provisioning', data: { tenantId: '{id}' } },
     FenceTenant: { ...suspended, data: { tenantId: '{id}' } },
     UninstallTenant: { ...deleted, data: { tenantId: '{id}' } },
+    EraseTenant: { given: [ERASED], data: { tenantId: '{id}' } },
+    RecoverErasures: { data: {} },
     PurgeTenants: { data: {} },
     RecoverInstallations: { data: {} },
     RecoverFences: { data: {} },
@@ -186,6 +207,7 @@ export const tenants: Part = {
     'TenantEnteredMaintenance',
     'TenantExitedMaintenance',
     'TenantPurged',
+    'TenantErased',
     'BackofficeRestored',
     'DependencyDegraded',
     'TenantLoginRestored',
@@ -199,6 +221,10 @@ export const tenants: Part = {
          values ($1, $2, 'changes.record', $3, $4, now(), now(), 'The entry could not be applied.')`,
         [randomUUID(), id, JSON.stringify({ action: 'notes.create', target: 'note:1' }), JSON.stringify(CONTEXT)],
       )
+      return {}
+    },
+    [PROVED]: async ({ api: { tenancy } }, { id = '' }) => {
+      await tenancy.tenants.erasures.work(id, { signal: AbortSignal.timeout(60_000) })
       return {}
     },
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {

@@ -50,6 +50,7 @@ beforeAll(async () => {
         { name: 'second', token: 'second-token-0123456789' },
         { name: 'reader', token: 'reader-token-0123456789', scope: 'read' },
         { name: 'server', token: 'server-token-0123456789', scope: 'runtime' },
+        { name: 'eraser', token: 'eraser-token-0123456789', scope: 'erase' },
       ],
     },
     'api',
@@ -129,6 +130,14 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
     expect(await statusOf(write, 'reader-token-0123456789')).toBe(403)
     expect(await statusOf(read, 'server-token-0123456789')).toBe(403)
     expect(await statusOf(`GET ${PREFIX}/openapi.json`, 'server-token-0123456789')).toBe(403)
+    const erasure = `GET ${PREFIX}/tenants/unknown/erasure`
+    const erase = `POST ${PREFIX}/tenants/unknown/erase`
+    for (const line of [read, write]) expect(await statusOf(line, 'eraser-token-0123456789')).toBe(403)
+    expect(await statusOf(erasure, 'eraser-token-0123456789')).toBe(404)
+    expect(await statusOf(erase, 'eraser-token-0123456789')).toBe(400)
+    expect(await statusOf(erasure, 'reader-token-0123456789')).toBe(404)
+    for (const line of [erasure, erase]) expect(await statusOf(line, 'server-token-0123456789')).toBe(403)
+    expect(await statusOf(erase, 'reader-token-0123456789')).toBe(403)
   })
 
   test('a navigation without a session shows the sign-in page', async () => {

@@ -60,7 +60,10 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own maintenance"],
-  [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/, 'checks all tenants'],
+  [
+    /^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RecoverErasures|RunBackups)$/,
+    'checks all tenants',
+  ],
   [/^tenantry\.ExamineInstallation$/, 'examines the whole installation'],
   [/^tenantry\.(DeliverWebhooks|StreamToWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],
@@ -69,7 +72,10 @@ const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^tenantry\.(SweepBilling|CleanUpBilling|PingProvider)$/, 'subscriptions of all tenants'],
   [/^tenantry\.FlushMetrics$/, 'counts of all tenants'],
   [/^tenantry\.PruneOutbox$/, 'ids of applied entries of all tenants'],
-  [/^tenantry\.UninstallTenant$/, 'of the service: a job of the tenant would remain after its own deletion'],
+  [
+    /^tenantry\.(UninstallTenant|EraseTenant)$/,
+    'of the service: a job of the tenant would remain after its own deletion',
+  ],
 ]
 
 /** Lists everything without a tenant; empty if there is nothing. */

@@ -44,6 +44,8 @@ export function directory({ path }: DirectoryOptions): Archives {
     read: (key) => read(root, key),
     delete: (key) => remove(root, key),
     list: () => list(root),
+    count: async (tenantId) => ({ objects: (await Array.fromAsync(listOf(root, tenantId))).length, versions: 0 }),
+    erase: (tenantId) => eraseAll(root, tenantId),
     stop: async () => {},
   }
 }
@@ -179,15 +181,35 @@ async function remove(root: string, key: string): Promise<void> {
 
 async function* list(root: string): AsyncGenerator<StoredArchive, void, undefined> {
   for await (const tenant of await opendir(root)) {
-    if (!tenant.isDirectory()) continue
-    for await (const { name } of entries(join(root, tenant.name))) {
-      const key = `${tenant.name}/${name}`
-      const parsed = parsedKey(key)
-      if (!parsed) continue
-      const stats = await lstat(join(root, tenant.name, name)).catch(unless('ENOENT'))
-      if (!stats?.isFile()) continue
-      yield { key, isPartial: parsed.which !== undefined, sizeBytes: stats.size, modifiedAt: stats.mtime }
-    }
+    if (tenant.isDirectory()) yield* filesIn(root, tenant.name)
+  }
+}
+
+/** Syncs the folder once. Partial archives first, because a concurrent writer may still rename them. */
+async function eraseAll(root: string, tenantId: string): Promise<void> {
+  const all = await Array.fromAsync(listOf(root, tenantId))
+  for (const { key } of all.toSorted((a, b) => Number(b.isPartial) - Number(a.isPartial))) {
+    await rm(join(root, key), { force: true })
+  }
+  const folder = join(root, tenantId)
+  await syncDirectory(folder).catch(unless('ENOENT'))
+  await removeEmpty(folder)
+  if (all.length > 0) await syncDirectory(root)
+}
+
+async function* listOf(root: string, tenant: string): AsyncGenerator<StoredArchive, void, undefined> {
+  const { tenantId } = wholeKey(`${tenant}/any`)
+  if ((await folderOf(root, tenantId)) !== undefined) yield* filesIn(root, tenantId)
+}
+
+async function* filesIn(root: string, tenantId: string): AsyncGenerator<StoredArchive, void, undefined> {
+  for await (const { name } of entries(join(root, tenantId))) {
+    const key = `${tenantId}/${name}`
+    const parsed = parsedKey(key)
+    if (!parsed) continue
+    const stats = await lstat(join(root, tenantId, name)).catch(unless('ENOENT'))
+    if (!stats?.isFile()) continue
+    yield { key, isPartial: parsed.which !== undefined, sizeBytes: stats.size, modifiedAt: stats.mtime }
   }
 }
 

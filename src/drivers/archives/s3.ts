@@ -12,20 +12,16 @@ import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import {
   ArchiveMissing,
   type Archives,
+  type CountedArchives,
   type StoredArchive,
   type WriteOptions,
 } from '../../tenants/transfers/archive/port.ts'
 import { archiveKey, parsedKey, partialName, wholeKey } from './archive-key.ts'
-import {
-  isNoSuchKey,
-  isNoSuchUpload,
-  isNotImplemented,
-  storageUnavailable,
-  toStorageError,
-  withS3Errors,
-} from './s3-errors.ts'
+import { isNoSuchKey, isNoSuchUpload, isNotImplemented, withS3Errors } from './s3-errors.ts'
+import { withIdleTimeout } from './s3-idle-timeout.ts'
 import { unusable } from './s3-start.ts'
 import { type Sdk, upload } from './s3-upload.ts'
+import { deleteVersions, listVersions } from './s3-versions.ts'
 
 export interface S3Credentials {
   readonly accessKeyId: string
@@ -34,7 +30,7 @@ export interface S3Credentials {
 }
 
 export interface S3Options {
-  /** Existing bucket. With versioning, its lifecycle rules remove deleted archives. */
+  /** Existing bucket. With versioning, its lifecycle rules remove deleted archives; an erasure deletes all versions. */
   readonly bucket: string
   /** Region; default: AWS_REGION, then the profile's; with `endpoint` `us-east-1`. */
   readonly region?: string
@@ -71,7 +67,7 @@ interface Clients {
   readonly sdk: Sdk
   readonly client: S3Client
   /**
-   * Client for reads: its sockets have no timeout, because the reader may be slow. `#withIdleTimeout` watches the body.
+   * Client for reads: its sockets have no timeout, because the reader may be slow. `withIdleTimeout` watches the body.
    */
   readonly reading: S3Client
 }
@@ -144,7 +140,7 @@ class S3Archives implements Archives {
     const { Body } = await withS3Errors(reading.send(command)).catch((error) => {
       throw isNoSuchKey(error) ? ArchiveMissing('Backup file not found.', { cause: error }) : error
     })
-    yield* this.#withIdleTimeout(Body as Readable)
+    yield* withIdleTimeout(Body as Readable, this.#idleMs)
   }
 
   async delete(key: string): Promise<void> {
@@ -179,6 +175,28 @@ class S3Archives implements Archives {
     }
   }
 
+  async count(tenantId: string): Promise<CountedArchives> {
+    const prefix = this.#prefixOf(tenantId)
+    const { sdk, client } = this.#open
+    const objects = (await Array.fromAsync(this.#objects(prefix))).length
+    const uploads = (await Array.fromAsync(this.#uploads(prefix))).length
+    const versions = await listVersions({ sdk, client, bucket: this.#bucket }, prefix)
+    return { objects: objects + uploads, versions: versions?.filter(({ isLatest }) => !isLatest).length ?? null }
+  }
+
+  async erase(tenantId: string): Promise<void> {
+    const prefix = this.#prefixOf(tenantId)
+    const { sdk, client } = this.#open
+    for await (const { Key = '', UploadId = '' } of this.#uploads(prefix)) {
+      const parsed = parsedKey(Key.slice(this.#prefix.length))
+      if (parsed) await this.#abortUpload(parsed, UploadId)
+    }
+    await deleteVersions({ sdk, client, bucket: this.#bucket }, prefix)
+    for await (const { Key } of this.#objects(prefix)) {
+      await withS3Errors(client.send(new sdk.DeleteObjectCommand({ Bucket: this.#bucket, Key })))
+    }
+  }
+
   async stop(): Promise<void> {
     this.#clients?.client.destroy()
     this.#clients?.reading.destroy()
@@ -206,11 +224,15 @@ class S3Archives implements Archives {
     })
   }
 
-  async *#objects() {
+  #prefixOf(tenantId: string): string {
+    return `${this.#prefix}${wholeKey(`${tenantId}/any`).tenantId}/`
+  }
+
+  async *#objects(Prefix = this.#prefix) {
     const { sdk, client } = this.#open
     let ContinuationToken: string | undefined
     do {
-      const input = { Bucket: this.#bucket, Prefix: this.#prefix, ContinuationToken }
+      const input = { Bucket: this.#bucket, Prefix, ContinuationToken }
       const page = await withS3Errors(client.send(new sdk.ListObjectsV2Command(input)))
       yield* page.Contents ?? []
       ContinuationToken = page.NextContinuationToken
@@ -229,28 +251,6 @@ class S3Archives implements Archives {
       })
       yield* last?.Uploads ?? []
     } while (last?.IsTruncated && last.NextKeyMarker)
-  }
-
-  /** Yields the body. Only the time in which the storage sends nothing counts, not the time that the reader takes. */
-  async *#withIdleTimeout(body: Readable): AsyncGenerator<Buffer, void, undefined> {
-    const startIdleTimer = () =>
-      setTimeout(
-        () => body.destroy(storageUnavailable(new Error(`no data was received for ${this.#idleMs} ms`))),
-        this.#idleMs,
-      )
-    let timer = startIdleTimer()
-    try {
-      for await (const chunk of body) {
-        clearTimeout(timer)
-        yield chunk
-        timer = startIdleTimer()
-      }
-    } catch (error) {
-      throw toStorageError(error)
-    } finally {
-      clearTimeout(timer)
-      body.destroy()
-    }
   }
 }
 

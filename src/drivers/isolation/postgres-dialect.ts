@@ -1,6 +1,7 @@
 /** Declares the differences between the PostgreSQL drivers and the options that they have in common. */
 import type pg from 'pg'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
+import type { FoundData } from '../../kernel/erasable.ts'
 import type { TenantCopy } from '../../tenants/isolation/copy.ts'
 import type {
   Capabilities,
@@ -80,6 +81,12 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options
   provision(storage: TenantStorage, options: MakingOptions): Promise<readonly string[]>
   drop(storage: TenantStorage): Promise<void>
   inventory(server: PostgresServer): Promise<readonly StoredLocation[]>
+  /** Rows of a tenant's locations in shared tables, by table. */
+  readonly rowsOf?: (
+    server: PostgresServer,
+    tenantId: string,
+    locators: readonly string[],
+  ) => Promise<readonly FoundData[]>
 
   fence(storage: TenantStorage): Promise<void>
   unfence(storage: TenantStorage): Promise<void>

@@ -23,6 +23,7 @@ import { postgresOutbox } from './postgres-outbox.ts'
 import { OWN_DATABASE } from './roles/login-clients.ts'
 import type { ScopeMode } from './scope/scoped-connection.ts'
 import type { Scope } from './scope/scoped-query.ts'
+import { searchServer } from './search.ts'
 import { drainDatabase, drainTransactions } from './server/drain.ts'
 import { PostgresServer } from './server/postgres-server.ts'
 import { activityOf } from './server/server-activity.ts'
@@ -222,6 +223,7 @@ export function postgresDriver(
 
     drop: async (location) => dialect.drop(await prepared(location)),
     inventory: async (placement) => dialect.inventory(serverOf(placement)),
+    search: async (placement, tenantId, lastEpoch) => searchServer(serverOf(placement), dialect, tenantId, lastEpoch),
     ...(orphanedRows
       ? { orphanedRows: async (placement, registered) => orphanedRows(serverOf(placement), registered) }
       : {}),

@@ -9,14 +9,14 @@
 import pg from 'pg'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { auditRowTables } from './audit/audit.ts'
-import { orphanedRows } from './audit/orphaned-rows.ts'
+import { countRows, orphanedRows } from './audit/orphaned-rows.ts'
 import { assertSameLabel, copyInRows, type RowStorage, stagingSchemaOf } from './copy/copy-in-shared.ts'
 import { enterRows } from './copy/enter-rows.ts'
 import type { PostgresOptions, TenantStorage } from './postgres-dialect.ts'
 import { postgresDriver } from './postgres-driver.ts'
 import { assertNoExposure, fence, protectRows, rowObjects, unfence, withoutForce } from './row-security/apply.ts'
 import { deleteTenantRows } from './row-security/delete-rows.ts'
-import { claim, FENCED_LOCATORS, isClosed, labelOf, leave, settle } from './row-security/locations.ts'
+import { claim, FENCED_LOCATORS, isClosed, labelAside, labelOf, leave, settle } from './row-security/locations.ts'
 import { readingRows } from './row-security/row-reader.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { abortable } from './transactions/copy-session.ts'
@@ -84,6 +84,9 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
           if (!rows[0].isPrepared) return [] // The placement has no tenants yet.
           return (await client.query(FENCED_LOCATORS)).rows
         }),
+
+      rowsOf: (server, tenantId, locators) =>
+        countRows(server, ROWS_SCHEMA, [tenantId, ...locators.map((locator) => labelAside({ tenantId, locator }))]),
 
       fence: (storage) =>
         storage.server.ownedWithTimeout((client) =>

@@ -156,6 +156,13 @@ export class PgBossJobs implements JobRunner {
     await this.#database.sql(`delete from ${SCHEMA}.job where group_id = $1 and state <> 'active'`, [tenantId])
   }
 
+  async countOf(tenantId: string): Promise<number> {
+    const { rows } = await this.#database.sql(`select count(*) as count from ${SCHEMA}.job where group_id = $1`, [
+      tenantId,
+    ])
+    return rows[0].count
+  }
+
   async counts(tenantId?: string): Promise<QueueCounts[]> {
     const text = `select name as queue, group_id as "tenantId",
          count(*) filter (where state in ('created', 'retry') and start_after <= now()) as waiting,

@@ -105,6 +105,11 @@ export class MemoryCounters implements Counters {
     for (const owners of [...ofDays, this.#gauges]) owners.delete(tenantId)
   }
 
+  count(tenantId: string): number {
+    const all = [...[...this.#days.values()].map(({ counts }) => counts), this.#gauges]
+    return all.reduce((sum, owners) => sum + (owners.get(tenantId)?.size ?? 0), 0)
+  }
+
   close(): void {
     this.#days.clear()
     this.#gauges.clear()

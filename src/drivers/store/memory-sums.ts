@@ -65,6 +65,10 @@ export class MemorySums implements Sums {
     for (const tenants of this.#days.values()) tenants.delete(tenantId)
   }
 
+  count(tenantId: string): number {
+    return [...this.#days.values()].filter((tenants) => tenants.has(tenantId)).length
+  }
+
   close(): void {
     this.#days.clear()
   }

@@ -124,6 +124,11 @@ function storeBy(clock: Clock, log?: Logger): Store {
       sums.purge(tenantId)
       for (const [id, { owner }] of entries) if (owner === tenantId) entries.delete(id)
     },
+    async count(tenantId) {
+      checkEntry({ owner: tenantId })
+      const keys = [...entries.values()].filter((entry) => entry.owner === tenantId && !isExpired(entry))
+      return keys.length + counters.count(tenantId) + sums.count(tenantId)
+    },
     async ping() {},
     async close() {
       entries.clear()

@@ -71,6 +71,12 @@ const SWEEP = `
     select owner, key from ${TABLE} where expires_at <= (select ${NOW})
     order by expires_at limit ${ROWS_PER_SWEEP} for update skip locked)`
 
+const COUNT = `
+  select (select count(*) from ${TABLE} where owner = $1)
+    + (select count(*) from ${SCHEMA}.store_counters where tenant_id = $1)
+    + (select count(*) from ${SCHEMA}.store_gauges where tenant_id = $1)
+    + (select count(*) from ${SCHEMA}.store_sums where tenant_id = $1) as count`
+
 export function postgresStore({
   max = MAX_CONNECTIONS,
   clockOffsetMs = () => 0,
@@ -171,6 +177,10 @@ function storeOn(
       checkEntry({ owner: tenantId })
       await Promise.all([counters.purge(tenantId), sums.purge(tenantId)])
       await run(`delete from ${TABLE} where owner = $1`, [tenantId])
+    },
+    async count(tenantId) {
+      checkEntry({ owner: tenantId })
+      return (await run(COUNT, [tenantId])).rows[0].count
     },
     async ping() {
       await runWithTimeout('select 1')

@@ -159,6 +159,14 @@ function storeAt(
         await Promise.all(own.map((key) => connection.run((client) => client.unlink(key))))
       }
     },
+    async count(tenantId) {
+      checkEntry({ owner: tenantId })
+      const own = new Set<string>()
+      for await (const page of found(keys.patternsOf(tenantId))) {
+        for (const key of page) if (keys.ownerOf(key) === tenantId) own.add(key)
+      }
+      return own.size
+    },
     async evictionPolicy() {
       const masters = await connection.masters()
       const replies = await Promise.all(masters.map((master) => connection.run(() => master.info('memory'))))

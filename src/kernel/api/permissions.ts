@@ -21,6 +21,7 @@ const NAMED: ReadonlyMap<string, Named> = new Map<string, Named>([
   ['read', ({ method }) => method === 'GET'],
   ['runtime', ({ scope }) => scope === 'runtime'],
   ['reveal', ({ scope }) => scope === 'runtime' || scope === 'reveal'],
+  ['erase', ({ scope }) => scope === 'erase'],
 ])
 
 const MAX_PATTERNS = 100
@@ -30,7 +31,7 @@ export const Pattern = z
   .max(100)
   .regex(
     /^!?([A-Za-z][\w.]*\*?|\*)$/,
-    'must be the name of an operation, a prefix that ends in *, or admin, read, runtime, reveal; ! denies',
+    'must be the name of an operation, a prefix that ends in *, or admin, read, runtime, reveal, erase; ! denies',
   )
 
 /** The patterns of a token. */

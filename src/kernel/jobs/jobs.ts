@@ -139,6 +139,8 @@ export interface Jobs {
   cancel(type: JobType, key: string): Promise<void>
   /** Removes all data about a tenant's jobs. */
   forget(tenantId: string): Promise<void>
+  /** Number of jobs of a tenant in any state, with dead letters. */
+  countOf(tenantId: string): Promise<number>
   counts(tenantId?: string): Promise<QueueCounts[]>
   /** State of all queues for the doctor. @param lateMs maximum normal wait of a due job */
   state(lateMs: number): Promise<QueueState>

@@ -51,6 +51,8 @@ export interface Store {
   subscribe(channel: string, onMessage: (message: string) => void, onGap: () => void): Promise<Listening>
   /** Removes every key, counter and sum of a tenant. It may read the whole store. */
   purge(tenantId: string): Promise<void>
+  /** Number of keys, counters and sums of a tenant. It may read the whole store. */
+  count(tenantId: string): Promise<number>
   /** Policy by which the server may evict keys; undefined if it evicts none. */
   evictionPolicy?(): Promise<string | undefined>
   /** Times of its servers in ms; absent if their clock is that of this process or of the backoffice database. */

@@ -14,10 +14,12 @@ import type { EventOf } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { tenantStatus } from '../../tenants/registry/tenant-assertions.ts'
 import { tenantNotFound } from '../../tenants/tenant/errors.ts'
-import { waitingMac } from './chain.ts'
+import { reportMac, waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
 import { type AuditEntry, toEntry } from './entry.ts'
 import { FORMATS } from './export-format.ts'
+import { DataKeys } from './fields/data-keys.ts'
+import { decryptFields, type EntryFields, encryptFields } from './fields/fields.ts'
 import { Months } from './months.ts'
 import { SealKeyStore } from './seal-key-store.ts'
 import { isAhead } from './seal-watermark.ts'
@@ -54,23 +56,36 @@ export interface AuditFilterOfAll extends AuditFilter {
 export class AuditLogs {
   readonly sealer: Sealer
   readonly months: Months
+  readonly dataKeys: DataKeys
+  /** Of the backoffice. */
+  readonly database: Kernel['database']
   readonly #kernel: Kernel
   readonly #keyStore: SealKeyStore
   readonly #verifier: Verifier
+  readonly #isEncrypting: boolean
 
-  /** @param retentionDays undefined: entries are kept without a limit */
-  constructor(kernel: Kernel, retentionDays?: number) {
+  /**
+   * @param retentionDays undefined: entries are kept without a limit
+   * @param fields whether new entries of tenants are encrypted with a key per tenant
+   */
+  constructor(kernel: Kernel, retentionDays?: number, fields: 'keep' | 'encrypt' = 'keep') {
     this.#kernel = kernel
+    this.#isEncrypting = fields === 'encrypt'
+    this.database = kernel.database
+    this.dataKeys = new DataKeys(kernel)
     this.#keyStore = new SealKeyStore(kernel)
     this.sealer = new Sealer(kernel, this.#keyStore)
     this.months = new Months(kernel, this.#keyStore, retentionDays)
     this.#verifier = new Verifier(kernel, this.#keyStore)
-    kernel.streams.register(auditStream(kernel.database))
+    kernel.streams.register(auditStream(kernel.database, (entries) => this.#decrypted(entries)))
   }
 
   /** Adds the entry of a change. */
   async append(change: EventOf<typeof ChangeRecorded>): Promise<void> {
-    const values = valuesOf(entryOf(change, currentContext()))
+    const entry = entryOf(change, currentContext())
+    const isEncrypted = this.#isEncrypting && entry.tenantId !== null
+    const stored = isEncrypted ? encryptFields(entry, await this.dataKeys.forWriting(entry.tenantId ?? '')) : entry
+    const values = valuesOf(stored)
     const mac = waitingMac(await this.#keyStore.key(), values)
     await this.#kernel.database.sql(INSERT, [...values, mac])
   }
@@ -85,8 +100,9 @@ export class AuditLogs {
   async listAll({ limit, cursor, ...filter }: AuditFilterOfAll & PageOptions = {}): Promise<PageOf<AuditEntry>> {
     const { tenantId, from, to, action, actor } = filter
     const filters = [tenantId, from, to, action, actor]
-    const keyset = { name: 'auditLogs', filters, order: NEWEST_FIRST, item: toEntry }
-    return this.#kernel.cursors.keysetPage(this.#query(filter), keyset, { limit, cursor })
+    const keyset = { name: 'auditLogs', filters, order: NEWEST_FIRST, item: (row: SealedEntryRow) => row }
+    const page = await this.#kernel.cursors.keysetPage(this.#query(filter), keyset, { limit, cursor })
+    return { ...page, data: (await this.#decrypted(page.data)).map(toEntry) }
   }
 
   /** All entries of a tenant as text. @throws E_TENANT_NOT_FOUND as `list` */
@@ -107,6 +123,11 @@ export class AuditLogs {
   async verify(options: VerifyOptions = {}): Promise<Verification> {
     if (options.tenantId !== undefined) await this.#assertKnown(options.tenantId)
     return this.#verifier.verify(options)
+  }
+
+  /** Signs the report of an erasure with the key of the seals. */
+  async signReport(text: string): Promise<string> {
+    return reportMac(await this.#keyStore.key(), text)
   }
 
   /** Entries that have waited longer than `minutes` for their seals, and the state of the seal key. */
@@ -133,11 +154,16 @@ export class AuditLogs {
   ): AsyncGenerator<string> {
     const { head, line } = FORMATS[format]
     let rows = first
-    yield head + rows.map((row) => line(toEntry(row))).join('')
+    const text = async () => (await this.#decrypted(rows)).map((row) => line(toEntry(row))).join('')
+    yield head + (await text())
     while (rows.length === ENTRIES_AT_ONCE) {
       rows = await this.#read(filter, ENTRIES_AT_ONCE, rows.at(-1))
-      if (rows.length > 0) yield rows.map((row) => line(toEntry(row))).join('')
+      if (rows.length > 0) yield await text()
     }
+  }
+
+  #decrypted<Entry extends EntryFields>(entries: readonly Entry[]): Promise<Entry[]> {
+    return decryptFields(this.dataKeys, entries)
   }
 
   #read(filter: AuditFilterOfAll, limit: number, after?: SealedEntryRow): Promise<SealedEntryRow[]> {

@@ -65,6 +65,9 @@ export const checkpointMac = (key: MacKey, tenantId: string, seq: number, hash: 
 /** HMAC of the time before which entries were dropped by retention. */
 export const keptFromMac = (key: MacKey, keptFrom: Date): string => mac(key, 'kept from', [keptFrom.toISOString()])
 
+/** HMAC of the report of an erasure. */
+export const reportMac = (key: MacKey, text: string): string => mac(key, 'erasure report', [text])
+
 export const isMac = (given: string | null, right: string): boolean =>
   given !== null && equalInConstantTime(given, right)
 

@@ -7,6 +7,8 @@ import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { AuditLogs } from './audit-logs.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
+import { bindingOf } from './fields/data-keys.ts'
+import { erase } from './fields/erasure.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
 import { BINDING } from './seal-key-store.ts'
@@ -29,8 +31,12 @@ export const auditLogs = (options: AuditOptions = {}) => {
     summary: 'Append-only log of changes with actor, time and request; tamper-evident, with exports',
     sharedOptions: optionTexts({ retentionDays }),
     tables,
-    encryptedColumns: [{ table: 'audit_state', key: 'is_only', column: 'secret', binding: () => BINDING }],
-    service: (kernel) => new AuditLogs(kernel, retentionDays),
+    encryptedColumns: [
+      { table: 'audit_state', key: 'is_only', column: 'secret', binding: () => BINDING },
+      { table: 'audit_keys', key: 'tenant_id', column: 'key', binding: bindingOf },
+    ],
+    erase,
+    service: (kernel, { erasures }) => new AuditLogs(kernel, retentionDays, erasures.settings.auditFields),
     operations,
     commands,
     jobs,

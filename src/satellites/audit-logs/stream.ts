@@ -31,13 +31,16 @@ interface Row extends SealedEntryRow {
   readonly isTruncated: boolean
 }
 
-export const auditStream = (database: Database): Stream => ({
+/** Decrypts the fields of entries. */
+type Decrypt = <Entry extends SealedEntryRow>(entries: readonly Entry[]) => Promise<Entry[]>
+
+export const auditStream = (database: Database, decrypt: Decrypt = async (entries) => [...entries]): Stream => ({
   name: AUDIT_STREAM,
   async after(position, maxBytes) {
     for (let last = position; ; ) {
       const { rows } = await database.sql(PAGE, [last, maxBytes])
       // An entry may be missing behind its seal: retention has dropped it, or it was removed, which the verification reports.
-      const batch = batchOf(rows, position, maxBytes)
+      const batch = batchOf(await decrypt(rows as Row[]), position, maxBytes)
       if (batch || rows.length === 0) return batch
       last = rows.at(-1)?.position ?? last
     }

@@ -192,4 +192,9 @@ export const tables: readonly Migration[] = [
       'alter table audit_seals validate constraint audit_seals_positioned',
     ],
   },
+  {
+    // An empty key was destroyed by an erasure.
+    name: '0004_audit_keys',
+    up: 'create table audit_keys (tenant_id text primary key, key text not null)',
+  },
 ]

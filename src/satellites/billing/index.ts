@@ -18,6 +18,7 @@ import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './mo
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { on } from './part.ts'
+import { providerSystem } from './processing/erasure.ts'
 import { StripePayments } from './stripe/provider.ts'
 
 export type { Billing } from './billing.ts'
@@ -52,6 +53,7 @@ export const billing = (options?: BillingOptions) => {
     summary: 'Stripe subscriptions as plans of tenants: checkout, dunning, metered usage',
     sharedOptions: optionTexts(shared),
     tables,
+    erase: { systems: [providerSystem(settings?.webhook.retentionDays)] },
     tenantTables: [
       'billing_dunning',
       'billing_usage',

@@ -13,6 +13,7 @@ import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { on, onAny } from './part.ts'
 import { DISPATCH, DispatchRequest } from './queue/dispatch.ts'
+import { deliveriesSystem } from './queue/erasure.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -50,6 +51,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
     },
     tables,
     tenantTables: ['webhook_counters'],
+    erase: { systems: [deliveriesSystem(settings.retentionDays)] },
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],
     encryptedColumns: ['secret', 'previous_secret'].map((column) => ({
       table: 'webhook_subscriptions',

@@ -4,6 +4,8 @@ import { type ItemFailure, itemFailure } from '../../kernel/api/item-failure.ts'
 import { commandsOf } from '../../kernel/api/projection.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
+import type { Erasures } from '../erasure/erasures.ts'
+import { eraseTenant } from '../erasure/operations.ts'
 import type { Tenant } from '../handles/handle.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
 import { deadLetterOperations } from '../operations/dead-letters.ts'
@@ -16,6 +18,7 @@ import { migrationCommands } from './migration.ts'
 import { promptCommand } from './repl.ts'
 import { transferCommands } from './transfers.ts'
 
+const [erase] = commandsOf([eraseTenant])
 const id = { name: 'id', summary: 'id of the tenant', required: true }
 
 export const commands = [
@@ -36,10 +39,19 @@ export const commands = [
   ),
   command({
     name: 'tenant:purge',
-    summary: 'Remove deleted tenants past their purgeAt permanently, or one of them',
+    summary:
+      'Remove deleted tenants past their purgeAt permanently, or one of them; with --now erase a tenant immediately',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
-    options: [{ flags: '--dry-run', summary: 'only list them' }],
-    run: async ({ installation }, { args, options, terminal, signal }) => {
+    options: [
+      { flags: '--dry-run', summary: 'only list them; with --now only search for data' },
+      { flags: '--now', summary: 'erase the tenant in any state, and print the report' },
+      ...(erase?.options ?? []).map(({ required: _, ...option }) => option),
+    ],
+    run: async ({ installation, erasures }, input) => {
+      const { args, options, terminal, signal } = input
+      if (options.now && args.id === undefined) throw invalid([{ path: 'id', message: 'is required with --now' }])
+      if (options.now && options.dryRun) return terminal.table(planned(await erasures.plan(args.id ?? '')))
+      if (options.now) return erase?.run(erasures, input)
       const chosen = args.id ? [args.id] : await Array.fromAsync(installation.expired())
       if (options.dryRun || chosen.length === 0) return terminal.table(chosen.map((id) => ({ id, purged: false })))
       if (!(await terminal.confirm(`Remove ${chosen.length} tenant(s) and all their data permanently?`))) return
@@ -95,6 +107,11 @@ export const commands = [
     },
   }),
 ]
+
+const planned = (plan: Awaited<ReturnType<Erasures['plan']>>) =>
+  plan.flatMap(({ system, found }) =>
+    found.filter(({ count }) => count > 0).map(({ kind, count, kept = '' }) => ({ system, kind, found: count, kept })),
+  )
 
 /** A single statement runs outside of a transaction, because some statements require it. Several run in one. */
 async function rowsOf(

@@ -14,6 +14,7 @@
 import { DependencyUnavailable, defineError, type TenancyError } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
+import type { FoundData } from '../../kernel/erasable.ts'
 import type { Statement, StatementResult, TenantConnection } from './connection.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { StorageLocation } from './location.ts'
@@ -133,6 +134,12 @@ export interface IsolationDriver {
    * would see different ones.
    */
   inventory?(placement: string): Promise<readonly StoredLocation[]>
+  /**
+   * Data of one tenant on a server, in storage of any epoch, for an erasure: storage, rows of shared tables, entries of
+   * the outbox. Absent as `inventory`.
+   * @param lastEpoch the highest epoch of the tenant
+   */
+  search?(placement: string, tenantId: string, lastEpoch: number): Promise<readonly FoundData[]>
   /**
    * Rows without a storage location, for a driver with shared tables. Reads all rows: for `doctor --prove`.
    * @param registered reads the locations on the placement from the registry; called after the tables were read once

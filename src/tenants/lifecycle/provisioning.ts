@@ -7,6 +7,7 @@
  * - `purge` claims the tenant first, which excludes a restore. Then it removes the storage, then all rows in one
  *   transaction.
  */
+import { sql } from 'kysely'
 import { writeFailure } from '../../kernel/database/write-failures.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt } from '../../kernel/jobs/jobs.ts'
@@ -28,6 +29,10 @@ import type { Transitions } from './transitions.ts'
 /** Time that a provisioning tenant can be without a job before it is lost; longer than any send takes. */
 const LOST_AFTER_MS = 60_000
 const READ_AT_ONCE = 1_000
+/** An erasure carries out the purge in its own order. */
+const NOT_ERASED = sql.raw<boolean>(
+  'not exists (select from multitenancy.erasures where erasures.tenant_id = tenants.id)',
+)
 const NOT_MADE: Failure = {
   code: 'E_INSTALLATION_FAILED',
   message: 'The storage could not be created. See the log for the cause.',
@@ -130,6 +135,7 @@ export class Installation {
         .where('status', '=', 'deleted')
         .where('purgedAt', 'is', null)
         .where('purgeAt', '<=', now)
+        .where(NOT_ERASED)
         .orderBy('purgeAt')
         .orderBy('id')
         .limit(READ_AT_ONCE)
@@ -157,13 +163,21 @@ export class Installation {
   async purge(id: string): Promise<boolean> {
     const claimed = await this.#claimForPurge(id)
     if (!claimed) return false
-    const { database, store, jobs, events, clock } = this.#kernel
     await this.#lost.drop(toLocation(claimed))
     await this.#transfers.drop(id)
-    await store.purge(id)
+    await this.#kernel.store.purge(id)
+    await this.purgeRows(id, 'purge')
+    return true
+  }
+
+  /** Removes all rows of a tenant except its id, after its storage. A purge leaves them to an erasure that was requested meanwhile. */
+  async purgeRows(id: string, by: 'purge' | 'erasure'): Promise<void> {
+    const { database, jobs, events, clock } = this.#kernel
     await database.transaction(async () => {
       // Before the row of the tenant: the migration worker locks the two in this order.
       await database.sql('select from multitenancy.migration_items where tenant_id = $1 for update', [id])
+      await database.sql('select from multitenancy.tenants where id = $1 for no key update', [id])
+      if (by === 'purge' && (await this.#isErased(id))) return
       const emptied = await database
         .query<TenantTables>()
         .updateTable('tenants')
@@ -178,7 +192,11 @@ export class Installation {
       await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
       await events.publish(TenantPurged, { tenantId: id })
     })
-    return true
+  }
+
+  async #isErased(id: string): Promise<boolean> {
+    const { rows } = await this.#kernel.database.sql('select from multitenancy.erasures where tenant_id = $1', [id])
+    return rows.length > 0
   }
 
   /** Throws if the backoffice cannot store the new job either: the present job is then retried. */
@@ -258,6 +276,7 @@ export class Installation {
       .where('id', '=', id)
       .where('status', '=', 'deleted')
       .where('purgedAt', 'is', null)
+      .where(NOT_ERASED)
       .where(({ eb, or }) => or([eb('purgeStartedAt', 'is not', null), eb('purgeAt', '<=', now)]))
       .returningAll()
       .executeTakeFirst()

@@ -55,6 +55,17 @@ export const TenantEnteredMaintenance = event(
 )
 export const TenantExitedMaintenance = event('TenantExitedMaintenance', 'A tenant left maintenance', ofTenant)
 export const TenantPurged = event('TenantPurged', 'All data of a tenant was removed; its id stays reserved', ofTenant)
+export const TenantErased = event(
+  'TenantErased',
+  'A tenant was erased from all systems, and its signed report is complete; the last event of a tenant',
+  z.object({
+    tenantId,
+    kept: z
+      .number()
+      .int()
+      .meta({ description: 'Number of kept records, such as sealed audit entries; the report lists them' }),
+  }),
+)
 
 const where = z.object({ isolation: z.string(), placement: z.string() })
 

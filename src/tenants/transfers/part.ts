@@ -15,6 +15,7 @@ import { onDemand } from './archive/lazy.ts'
 import type { Archives } from './archive/port.ts'
 import { backupSeries } from './backup-metrics.ts'
 import type { BackupSettings } from './backups/backups.ts'
+import { archivesSystem } from './erasure.ts'
 import { StagedStorage } from './execution/staged-storage.ts'
 import {
   BackupTenant,
@@ -46,6 +47,7 @@ interface Dependencies {
 export const transfersPart: Part<'transfers', Transfers, Dependencies> = {
   name: 'transfers',
   tenantTables: ['transfers', 'backups'],
+  erase: { systems: [archivesSystem] },
   service(kernel, { configuration, storage, circuits, registry, plans, tableChanges, lifecycle, migrations }) {
     const { fences, transitions, lostPlacements } = lifecycle
     const { archives, isEncrypting, ...backups } = configuration.backups

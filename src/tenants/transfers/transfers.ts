@@ -226,6 +226,11 @@ export class Transfers {
     await this.backups.dropAll(tenantId)
   }
 
+  /** Drops all storage of an erased tenant except its own. */
+  dropStorage(tenantId: string): Promise<void> {
+    return this.#dependencies.stagedStorage.dropAll(tenantId)
+  }
+
   recover(): Promise<void> {
     return recover(this.#dependencies, this.backups)
   }

@@ -153,6 +153,19 @@ export async function archivesSuite(
       })
     })
 
+    test('an erasure removes all archives of exactly one tenant', async () => {
+      const { archives } = proof
+      for (const key of ['acme/x', 'acme/y.tar.gz', 'acme2/x', 'acm/x']) await writing(archives, key, content(10))
+      expect(await archives.count('acme')).toEqual({ objects: 2, versions: 0 })
+      await archives.erase('acme')
+      await archives.erase('acme')
+      expect(await archives.count('acme')).toEqual({ objects: 0, versions: 0 })
+      expect((await listed(archives)).map(({ key }) => key)).toEqual(['acm/x', 'acme2/x'])
+      await archives.erase('unknown')
+      await expect(archives.count('../acme')).rejects.toThrow('not a key')
+      await expect(archives.erase('..')).rejects.toThrow('not a key')
+    })
+
     test('a reader that stops early releases the archive', async () => {
       const { archives } = proof
       await writing(archives, 'acme/x', content((5 * part) / 2))

@@ -60,7 +60,9 @@ export function gaugesSuite(
         await counters().take(owner, [{ name: 'calls', amount: 1, limit: null }])
         await counters().put(owner, 'seats', 1)
       }
+      expect(await opened().store.count(tenant)).toBeGreaterThan(0)
       await opened().store.purge(tenant)
+      expect(await opened().store.count(tenant)).toBe(0)
       expect(await counters().readAll(tenant)).toMatchObject({ today: new Map(), gauges: new Map() })
       expect(await counters().read(`${tenant}-2`, 'calls')).toMatchObject({ today: 1 })
       expect(await counters().read(`${tenant}-2`, 'seats')).toMatchObject({ gauge: 1 })

@@ -8,6 +8,7 @@
  * deleted. A label that was read first and whose location has left the registry has no rows when they are counted.
  */
 import pg from 'pg'
+import type { FoundData } from '../../../kernel/erasable.ts'
 import type { OrphanedRows, RegisteredLocation } from '../../../tenants/isolation/orphaned-rows.ts'
 import { withoutForce } from '../row-security/apply.ts'
 import { labelIn } from '../row-security/locations.ts'
@@ -47,6 +48,25 @@ export async function orphanedRows(
         [unknown],
       )
       for (const row of rows) found.push({ table: name, ...row })
+    }
+    return found
+  })
+}
+
+/** Counts the rows with these labels, by table; only tables that have some. */
+export async function countRows(
+  server: PostgresServer,
+  schema: string,
+  labels: readonly string[],
+): Promise<FoundData[]> {
+  if (!(await server.owned((client) => isUsed(client, schema)))) return []
+  return allRows(server, schema, async (client) => {
+    const found: FoundData[] = []
+    for (const { name } of await tablesOf(client, schema)) {
+      const { rows } = await client.query(`select count(*)::float8 as count from ${name} where tenant_id = any($1)`, [
+        labels,
+      ])
+      if (rows[0].count > 0) found.push({ kind: name, count: rows[0].count })
     }
     return found
   })

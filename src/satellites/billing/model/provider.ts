@@ -149,6 +149,10 @@ export interface Payments {
   hasCustomer(customerId: string): Promise<boolean>
   /** Tenant id in the metadata of the customer. */
   tenantOf(customerId: string): Promise<string | undefined>
+  /** Ids of customers with this tenant id in their metadata. New and changed ones appear after about a minute. */
+  customersOf(tenantId: string): AsyncIterable<string>
+  /** Also ends its subscriptions. No effect on a deleted customer. */
+  deleteCustomer(customerId: string): Promise<void>
   productOf(priceId: string): Promise<string | undefined>
   /** Idempotent for a day: the same tenant and sequence number return the same customer. */
   createCustomer(tenantId: string, sequence: number): Promise<string>

@@ -78,30 +78,39 @@ export class TenantDeletion {
     if (known.length + detached.length > 0) await this.#subscriptions.writePlan(tenantId)
   }
 
+  /** For an erasure: ends the subscriptions as the deletion of the tenant does, without a job that remains. */
+  async endSubscriptions(customerId: string): Promise<void> {
+    const { settings, kernel } = this.#dependencies
+    if (settings.onTenantDelete !== 'cancel') return
+    await this.cancelAll(customerId)
+    await kernel.jobs.cancel(CancelSubscriptions, customerId)
+  }
+
   /** Runs in the transaction of the purge. The locks wait for processing and usage windows of the tenant. */
   async forget(tenantId: string): Promise<void> {
     const { database } = this.#dependencies.kernel
-    for (const customerId of await this.#customersOf(tenantId)) await lockCustomer(this.#dependencies, customerId)
+    for (const customerId of await this.customersOf(tenantId)) await lockCustomer(this.#dependencies, customerId)
     await lockPayer(this.#dependencies, tenantId)
     await database.sql(`select pg_advisory_xact_lock(${usageLock('$1')})`, [tenantId])
     await this.#logUnreported(tenantId)
     await database.sql('delete from multitenancy.billing_inbox where customer_id = any($1) or rejected_for = $2', [
-      await this.#customersOf(tenantId),
+      await this.customersOf(tenantId),
       tenantId,
     ])
   }
 
-  async #isBack(customerId: string): Promise<boolean> {
-    const tenantId = await this.#customers.tenantOf(customerId)
-    return tenantId !== undefined && (await tenantStatus(this.#dependencies.kernel.database, tenantId)) !== 'deleted'
-  }
-
-  async #customersOf(tenantId: string): Promise<string[]> {
+  /** Ids at the provider, of all customers that the tenant ever had. */
+  async customersOf(tenantId: string): Promise<string[]> {
     const { rows } = await this.#dependencies.kernel.database.sql(
       'select customer_id as "customerId" from multitenancy.billing_customers where tenant_id = $1 order by 1',
       [tenantId],
     )
     return rows.map(({ customerId }) => customerId)
+  }
+
+  async #isBack(customerId: string): Promise<boolean> {
+    const tenantId = await this.#customers.tenantOf(customerId)
+    return tenantId !== undefined && (await tenantStatus(this.#dependencies.kernel.database, tenantId)) !== 'deleted'
   }
 
   async #logUnreported(tenantId: string): Promise<void> {

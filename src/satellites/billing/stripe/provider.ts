@@ -116,6 +116,22 @@ export class StripePayments implements Payments {
     return found && !found.deleted ? found.metadata.tenantId : undefined
   }
 
+  /** The search ignores case. */
+  async *customersOf(tenantId: string): AsyncIterable<string> {
+    const query = `metadata['tenantId']:'${tenantId}'`
+    for (let page: string | undefined; ; ) {
+      const next = page ? { page } : {}
+      const found = await this.#call((client) => client.customers.search({ query, limit: PAGE_SIZE, ...next }))
+      for (const { id, metadata } of found.data) if (metadata.tenantId === tenantId) yield id
+      page = found.next_page ?? undefined
+      if (!page) return
+    }
+  }
+
+  async deleteCustomer(customerId: string): Promise<void> {
+    await this.#find((client) => client.customers.del(customerId))
+  }
+
   async productOf(priceId: string): Promise<string | undefined> {
     const found = await this.#find((client) => client.prices.retrieve(priceId))
     return found && (typeof found.product === 'string' ? found.product : found.product.id)

@@ -49,10 +49,13 @@ export function nextStep(known: readonly Partition[], now: Date, retentionDays: 
 }
 
 export class Partitions {
+  /** With the partitioned tables. */
+  readonly database: Kernel['database']
   readonly #kernel: Kernel
   readonly #retentionDays: number
 
   constructor(kernel: Kernel, retentionDays: number) {
+    this.database = kernel.database
     this.#kernel = kernel
     this.#retentionDays = retentionDays
   }

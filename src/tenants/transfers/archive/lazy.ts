@@ -40,6 +40,14 @@ export function onDemand(archives: Archives): Archives {
       await start()
       yield* archives.list()
     },
+    async count(tenantId) {
+      await start()
+      return archives.count(tenantId)
+    },
+    async erase(tenantId) {
+      await start()
+      await archives.erase(tenantId)
+    },
     async stop() {
       await starting?.catch(() => undefined) // the caller of the start has received the error
       if (starting) await archives.stop()

@@ -33,7 +33,17 @@ export interface Archives {
   delete(key: string): Promise<void>
   /** All objects including partial ones, in any order. Objects with invalid keys are skipped. */
   list(): AsyncIterable<StoredArchive>
+  /** Counts all objects of a tenant, complete and partial, and other versions of them. */
+  count(tenantId: string): Promise<CountedArchives>
+  /** Removes all of these. Versions that the storage does not allow to delete remain. */
+  erase(tenantId: string): Promise<void>
   stop(): Promise<void>
+}
+
+export interface CountedArchives {
+  readonly objects: number
+  /** Older versions and deletion marks. Null: the storage may keep some, and does not list them for these credentials. */
+  readonly versions: number | null
 }
 
 export interface WriteOptions {

@@ -1,4 +1,5 @@
 /** Creates, restores, lists and deletes backups of tenants. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { z } from 'zod'
 import type { PageOf } from '../../../kernel/api/page.ts'
 import { isUuid, uuidv7 } from '../../../kernel/base/ids.ts'
@@ -7,6 +8,7 @@ import { recordChange } from '../../../kernel/events/changes.ts'
 import { BackupIncompatible } from '../../isolation/copy.ts'
 import { lockTenant } from '../../registry/tenant-assertions.ts'
 import type { TenantTables } from '../../tenant/tables.ts'
+import type { CountedArchives } from '../archive/port.ts'
 import { archivesOf, removeArchives } from '../kinds/backup.ts'
 import { lockedRow } from '../kinds/cutover.ts'
 import type { TransferDependencies } from '../kinds/dependencies.ts'
@@ -198,6 +200,33 @@ export class Backups {
   async dropAll(tenantId: string): Promise<void> {
     const backups = await this.#withAttempts().where('backups.tenantId', '=', tenantId).execute()
     for (const backup of backups) await removeArchives(archivesOf(this.#dependencies), backup)
+  }
+
+  /** All objects of a tenant in the backup storage, registered or not. Without backup storage: the registered ones. */
+  async countStored(tenantId: string): Promise<CountedArchives> {
+    const { archives, kernel } = this.#dependencies
+    if (archives) return archives.count(tenantId)
+    const { rows } = await kernel.database.sql(
+      'select count(*) as count from multitenancy.backups where tenant_id = $1',
+      [tenantId],
+    )
+    return { objects: rows[0].count, versions: 0 }
+  }
+
+  /**
+   * Removes these. Waits first until no attempt of a cancelled transfer can write: until the end of its lease.
+   * `E_BACKUPS_NOT_CONFIGURED`
+   */
+  async eraseStored(tenantId: string): Promise<void> {
+    const { kernel } = this.#dependencies
+    const { rows } = await kernel.database.sql(
+      `select coalesce(max(extract(epoch from lease_until - now())), 0)::float8 as seconds
+       from multitenancy.transfers where tenant_id = $1 and state = 'cancelled' and attempts > 0`,
+      [tenantId],
+    )
+    if (rows[0].seconds > 0) await sleep(rows[0].seconds * 1_000)
+    const { archives } = this.#dependencies
+    if (archives || (await this.countStored(tenantId)).objects > 0) await archivesOf(this.#dependencies).erase(tenantId)
   }
 
   #withAttempts() {

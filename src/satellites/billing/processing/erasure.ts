@@ -1,0 +1,67 @@
+/** The customer of a tenant at the payment provider, for its erasure. */
+import type { ErasableSystem, ErasureSubject } from '../../../kernel/erasable.ts'
+import type { BillingDependencies } from '../model/dependencies.ts'
+import { PaymentError, type Payments } from '../model/provider.ts'
+import type { TenantDeletion } from './tenant-deletion.ts'
+
+const DAY_MS = 86_400_000
+const KEPT = 'The request keeps the customer at the payment provider: invoices have legal retention.'
+const OF_ANOTHER = 'The configured account of the payment provider does not know the customer.'
+
+interface BillingService {
+  readonly tenantDeletion: TenantDeletion
+  readonly dependencies: BillingDependencies
+}
+
+/** @param retentionDays of received events */
+export const providerSystem = (retentionDays = 0): ErasableSystem<BillingService> => ({
+  name: 'payment provider',
+  async find(billing, subject) {
+    const { payments } = billing.dependencies
+    const [customers, ofAnother]: [string[], string[]] = [[], []]
+    for (const id of await customersOf(billing, subject)) {
+      const exists = await isKnown(payments, id)
+      if (exists === undefined) ofAnother.push(id)
+      else if (exists) customers.push(id)
+    }
+    const kept = subject.billing === 'keep' ? { kept: KEPT } : {}
+    return [
+      { kind: 'customers', count: customers.length, references: customers, ...kept },
+      { kind: 'unknown customers', count: ofAnother.length, references: ofAnother, kept: OF_ANOTHER },
+    ]
+  },
+  async remove(billing, subject) {
+    const { payments } = billing.dependencies
+    for (const id of await customersOf(billing, subject)) {
+      if ((await isKnown(payments, id)) !== true) continue
+      await billing.tenantDeletion.endSubscriptions(id)
+      if (subject.billing === 'delete') await payments.deleteCustomer(id)
+    }
+  },
+  expires: (_, now) => [
+    {
+      what: 'Events of the payment provider that arrive later, without personal data',
+      at: new Date(now.getTime() + retentionDays * DAY_MS),
+    },
+  ],
+})
+
+/** Those of the tenant's rows, those of the first search, and those that the provider finds by the tenant's id. */
+async function customersOf(
+  { tenantDeletion, dependencies }: BillingService,
+  { tenantId, references }: ErasureSubject,
+): Promise<Set<string>> {
+  const ids = new Set([...references, ...(await tenantDeletion.customersOf(tenantId))])
+  for await (const id of dependencies.payments.customersOf(tenantId)) ids.add(id)
+  return ids
+}
+
+/** False: it is deleted. Undefined: a customer of another account. */
+async function isKnown(payments: Payments, customerId: string): Promise<boolean | undefined> {
+  try {
+    return await payments.hasCustomer(customerId)
+  } catch (error) {
+    if (error instanceof PaymentError && error.code === 'customer_not_found') return undefined
+    throw error
+  }
+}

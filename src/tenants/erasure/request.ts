@@ -1,0 +1,73 @@
+/**
+ * Requests an erasure in one transaction: the tenant is deleted and claimed for its removal, its transfers are cancelled, its storage is
+ * fenced, and the job is sent. From this commit on, restore, clone, move and backup are rejected, and its id stays taken.
+ */
+import { currentContext } from '../../kernel/base/context.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { recordChange } from '../../kernel/events/changes.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import type { Transitions } from '../lifecycle/transitions.ts'
+import type { Registry } from '../registry/registry.ts'
+import { TenantState, tenantNotFound } from '../tenant/errors.ts'
+import { EraseRequest } from './erasure.ts'
+import { ConfirmationMismatch } from './errors.ts'
+import { EraseTenant } from './job-types.ts'
+
+export interface RequestDependencies {
+  readonly kernel: Kernel
+  readonly registry: Registry
+  readonly transitions: Transitions
+}
+
+/**
+ * A repeated request has no effect. `E_CONFIRMATION_MISMATCH`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` if the erasure has another choice
+ * for the payment provider. A tenant that was purged can be erased: audit entries and webhook deliveries outlive a purge.
+ */
+export async function requestErasure(dependencies: RequestDependencies, id: string, options: EraseRequest) {
+  const { confirm, reason, billing } = parsed(EraseRequest, options)
+  if (confirm !== id) throw ConfirmationMismatch('confirm must be equal to the id of the tenant. Nothing was changed.')
+  const { kernel, registry } = dependencies
+  const { database, clock, jobs, events } = kernel
+  await database.transaction(async () => {
+    const { rows } = await database.sql(
+      'select purged_at as "purgedAt" from multitenancy.tenants where id = $1 for no key update',
+      [id],
+    )
+    if (!rows[0]) throw tenantNotFound(id)
+    const { actor } = currentContext()
+    const inserted = await database.sql(
+      `insert into multitenancy.erasures (tenant_id, reason, billing, requested_by, requested_at) values ($1, $2, $3, $4, $5)
+       on conflict do nothing returning tenant_id`,
+      [id, reason, billing, JSON.stringify(actor), clock.now()],
+    )
+    if (inserted.rows.length === 0) return assertSame(dependencies, id, billing)
+    if (!rows[0].purgedAt) await claim(dependencies, id)
+    await recordChange(events, {
+      action: 'tenants.erase',
+      tenantId: id,
+      target: `tenant:${id}`,
+      after: { reason, billing },
+    })
+    await registry.changed(id)
+    await jobs.send(EraseTenant, { tenantId: id }, { key: id })
+  })
+}
+
+/** Deletes the tenant if it is not deleted, and excludes its restoration. */
+async function claim({ kernel: { database, clock }, transitions }: RequestDependencies, id: string): Promise<void> {
+  const now = clock.now()
+  await transitions.run(id, 'delete', ({ from }) => ({
+    set: { statusBefore: from, deletedAt: now, purgeAt: now },
+    event: { purgeAt: now.toISOString() },
+  }))
+  await database.sql(
+    'update multitenancy.tenants set purge_started_at = coalesce(purge_started_at, $2) where id = $1',
+    [id, now],
+  )
+}
+
+async function assertSame({ kernel }: RequestDependencies, id: string, billing: string): Promise<void> {
+  const { rows } = await kernel.database.sql('select billing from multitenancy.erasures where tenant_id = $1', [id])
+  if (rows[0].billing === billing) return
+  throw TenantState(`The erasure of tenant "${id}" was requested with "billing": "${rows[0].billing}".`)
+}
