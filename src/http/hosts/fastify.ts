@@ -70,7 +70,7 @@ export function guard(by: Guard): FastifyPluginCallback {
   const plugin: FastifyPluginCallback = (app, _options, done) => {
     if (!app.hasRequestDecorator('tenant')) {
       app.decorateRequest('optionalTenant', undefined)
-      app.decorateRequest('tenant', { getter: TENANT.get })
+      app.decorateRequest('tenant', { getter: TENANT.get as () => RegisteredTenant })
     }
     app.addHook('onRequest', (request, reply, next) => {
       runGuard(by, nodeRequest(request), request.ip, {
