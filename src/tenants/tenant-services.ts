@@ -1,4 +1,5 @@
 /** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites. */
+import type { Adoptions } from './adoption/adoptions.ts'
 import type { Circuits } from './circuits/circuits.ts'
 import type { CommandRuns } from './command-runs/command-runs.ts'
 import type { Handles } from './handles/handles.ts'
@@ -20,6 +21,7 @@ export interface TenantServices {
   readonly migrations: MigrationRuns
   readonly commandRuns: CommandRuns
   readonly transfers: Transfers
+  readonly adoptions: Adoptions
   readonly provisioning: Installation
   readonly handles: Handles
   readonly outbox: Outbox

@@ -89,6 +89,8 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options
   import(storage: TenantStorage, copy: TenantCopy, options: HeldTransferOptions): Promise<Imported>
   readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>
 
+  /** Whether existing storage can become that of a tenant; default false. */
+  readonly adopts?: boolean
   audit(servers: Iterable<PostgresServer>, locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>
   readonly orphanedRows?: (server: PostgresServer, registered: ReadRegistered) => Promise<readonly OrphanedRows[]>
 }

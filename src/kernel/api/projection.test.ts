@@ -105,6 +105,7 @@ function input({ args = {}, options = {}, answer = true }: Partial<CommandInput>
   const terminal: Terminal = {
     input: Readable.from([]),
     isJson: false,
+    isConfirmed: true,
     table: record('table'),
     list: async (values) => record('list')(await Array.fromAsync(values)),
     page: async (rows, values) => record('page')(rows, values),

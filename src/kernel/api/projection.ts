@@ -11,7 +11,7 @@ import { allPages } from './all-pages.ts'
 import { type Caller, callerIn, checked } from './caller.ts'
 import type { Argument, Command, CommandInput, Option, Terminal } from './commands.ts'
 import { runFiltered, withFilter } from './filtered.ts'
-import type { AnyOperation, Call, CallInput, CommandForm, Progress, Reply, Waiting } from './operation.ts'
+import type { AnyOperation, Call, CallInput, CommandForm, PlanForm, Progress, Reply, Waiting } from './operation.ts'
 import { decimal, json, keyOf } from './option-values.ts'
 import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
 
@@ -59,6 +59,7 @@ const PAGING: Readonly<Record<string, Option>> = {
   },
   cursor: { flags: '--cursor <cursor>', summary: 'nextCursor of the previous page' },
 }
+const DRY_RUN: Option = { flags: '--dry-run', summary: 'only show the plan' }
 const ALL: Option = { flags: '--all', summary: 'all pages, one after the other; with --json one item on each line' }
 
 /** The commands of these operations in their order, or those with these names. */
@@ -96,6 +97,7 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
     options: [
       ...fields.flatMap(({ option = [] }) => option),
       ...(fields.some(isCursor) ? [ALL] : []),
+      ...(form.plan ? [DRY_RUN] : []),
       ...(instead ? [instead.option] : []),
       ...(wait ? [wait.option] : []),
     ],
@@ -219,6 +221,11 @@ async function run({ operation, form, caller }: Running, input: Input, given: Co
     const text = await question(input, call)
     if (text !== undefined && !(await terminal.confirm(text))) return
   }
+  if (form.plan) {
+    const body = await planned(form.plan, input, given, call)
+    if (body === undefined) return
+    input = { ...input, body }
+  }
   const pages = () => allPages((query) => call(operation, { ...input, query }), input.query, signal)
   if (form.readsAllPages) {
     const data = (await Array.fromAsync(pages())).flatMap((page) => page.data)
@@ -241,6 +248,24 @@ async function run({ operation, form, caller }: Running, input: Input, given: Co
   print(operation, wait?.result ? await wait.result(ended, call) : ended, form, input, terminal)
   const failure = wait ? wait.failure(ended) : form.failure?.(ended)
   if (failure) throw failure
+}
+
+/** Prints the plan. Returns the body of the call that executes it; undefined if only the plan is wanted. */
+async function planned(
+  { operation, request, text, failure, body }: PlanForm,
+  input: Input,
+  { options, terminal }: CommandInput,
+  call: Call,
+): Promise<unknown> {
+  const isExecuted = terminal.isConfirmed && !options.dryRun
+  const plan = await call(operation, { ...input, body: request(input.body) })
+  if (!isExecuted && terminal.isJson) terminal.record(plan)
+  else if (!terminal.isJson) await terminal.write(text(plan))
+  const rejection = failure(plan)
+  if (rejection) throw rejection
+  if (isExecuted) return body(plan, input.body)
+  terminal.say('nothing was changed; --yes executes the plan')
+  return undefined
 }
 
 /** Waits for the job of a call, and returns its state. */

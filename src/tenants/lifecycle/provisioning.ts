@@ -12,6 +12,7 @@ import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
+import type { StorageLocation } from '../isolation/location.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
 import type { SchemaVersions } from '../migrations/schema-versions.ts'
 import { versionOnArrival } from '../migrations/target-version.ts'
@@ -20,6 +21,7 @@ import { TenantNotFound, TenantState } from '../tenant/errors.ts'
 import { TenantMigrated, TenantPurged } from '../tenant/events.ts'
 import { CONTINUED_AFTER_SECONDS, type Failure, failureOf, mayPass } from '../tenant/failure.ts'
 import { InstallTenant, UninstallTenant } from '../tenant/job-types.ts'
+import { releasedLocator } from '../tenant/released.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import type { Fences } from './fences.ts'
 import type { LostPlacements } from './lost-placements.ts'
@@ -31,6 +33,12 @@ const READ_AT_ONCE = 1_000
 const NOT_MADE: Failure = {
   code: 'E_INSTALLATION_FAILED',
   message: 'The storage could not be created. See the log for the cause.',
+}
+
+/** The functions of adoptions that a purge needs. */
+export interface AdoptedStorage {
+  isReleasing(location: StorageLocation): Promise<boolean>
+  releaseStorage(location: StorageLocation): Promise<void>
 }
 
 /** The functions of transfers that a purge needs. */
@@ -48,6 +56,7 @@ export interface InstallationDependencies {
   readonly fences: Fences
   readonly lost: Pick<LostPlacements, 'drop'>
   readonly transfers: TransfersOfTenant
+  readonly adoptions: AdoptedStorage
   readonly autoPurge: boolean
 }
 
@@ -61,9 +70,10 @@ export class Installation {
   readonly #fences: Fences
   readonly #lost: Pick<LostPlacements, 'drop'>
   readonly #transfers: TransfersOfTenant
+  readonly #adoptions: AdoptedStorage
   readonly #autoPurge: boolean
 
-  constructor({ transfers, autoPurge, ...dependencies }: InstallationDependencies) {
+  constructor({ transfers, adoptions, autoPurge, ...dependencies }: InstallationDependencies) {
     const { kernel, registry, storage, versions, changes, transitions, fences, lost } = dependencies
     this.#kernel = kernel
     this.#registry = registry
@@ -74,6 +84,7 @@ export class Installation {
     this.#fences = fences
     this.#lost = lost
     this.#transfers = transfers
+    this.#adoptions = adoptions
     this.#autoPurge = autoPurge
   }
 
@@ -158,7 +169,9 @@ export class Installation {
     const claimed = await this.#claimForPurge(id)
     if (!claimed) return false
     const { database, store, jobs, events, clock } = this.#kernel
-    await this.#lost.drop(toLocation(claimed))
+    const location = toLocation(claimed)
+    const isReleased = await this.#adoptions.isReleasing(location)
+    await this.#lost.drop(location, isReleased ? (there) => this.#adoptions.releaseStorage(there) : undefined)
     await this.#transfers.drop(id)
     await store.purge(id)
     await database.transaction(async () => {
@@ -168,6 +181,7 @@ export class Installation {
         .query<TenantTables>()
         .updateTable('tenants')
         .set({ name: '', metadata: {}, domains: [], maintenance: null, failure: null, purgedAt: clock.now() })
+        .$if(isReleased, (query) => query.set({ locator: releasedLocator(id) }))
         .where('id', '=', id)
         .where('purgedAt', 'is', null)
         .returning('id')
@@ -175,7 +189,11 @@ export class Installation {
       if (!emptied) return
       await jobs.forget(id)
       await this.#registry.changed(id)
-      await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
+      await recordChange(events, {
+        action: isReleased ? 'tenants.release' : 'tenants.purge',
+        tenantId: id,
+        target: `tenant:${id}`,
+      })
       await events.publish(TenantPurged, { tenantId: id })
     })
     return true

@@ -169,6 +169,15 @@ export class PostgresMigrator {
     return inOrder(this.#migrations, rows)
   }
 
+  /** Records migrations whose result existing storage has, without running them. */
+  async recordBaseline(client: pg.ClientBase, locator: string, names: readonly string[]): Promise<void> {
+    const known = this.#migrations.filter(({ name }) => names.includes(name))
+    await client.query(
+      'insert into tenantry.migrations (locator, name, checksum) select $1, name, checksum from unnest($2::text[], $3::text[]) as known (name, checksum)',
+      [locator, known.map(({ name }) => name), known.map(({ checksum }) => checksum)],
+    )
+  }
+
   async forget(client: pg.ClientBase, locator: string): Promise<void> {
     await client.query('delete from tenantry.migrations where locator = $1', [locator])
   }
