@@ -58,7 +58,10 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 /** Queues whose jobs belong to no tenant. */
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own maintenance"],
-  [/^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RunBackups)$/, 'checks all tenants'],
+  [
+    /^tenantry\.(PurgeTenants|RecoverInstallations|RecoverAdoptions|RecoverFences|RecoverTransfers|RunBackups)$/,
+    'checks all tenants',
+  ],
   [/^tenantry\.ExamineInstallation$/, 'examines the whole installation'],
   [/^tenantry\.(DeliverWebhooks|StreamToWebhooks|TrimWebhooks)$/, 'deliveries of all tenants'],
   [/^tenantry\.(SealAuditLog|TrimAuditLog)$/, 'entries of all tenants'],

@@ -56,6 +56,7 @@ export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): 
         server.administer(schema, async (client) => {
           await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`)
           await migrator.forget(client, schema)
+          await client.query('delete from tenantry.adoptions where locator = $1', [schema])
         }),
 
       async inventory(server) {

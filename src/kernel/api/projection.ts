@@ -11,9 +11,10 @@ import { allPages } from './all-pages.ts'
 import { type Caller, callerIn, checked } from './caller.ts'
 import type { Argument, Command, CommandInput, Option, Terminal } from './commands.ts'
 import { runFiltered, withFilter } from './filtered.ts'
-import type { AnyOperation, Call, CallInput, CommandForm, PlanForm, Progress, Reply, Waiting } from './operation.ts'
+import { ALL, DRY_RUN, PAGING } from './general-options.ts'
+import type { AnyOperation, Call, CallInput, CommandForm, Progress, Reply, Waiting } from './operation.ts'
 import { decimal, json, keyOf } from './option-values.ts'
-import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
+import { planned } from './planned.ts'
 
 export interface ProjectedCommand<Service = any> extends Command<Service> {
   readonly operation: AnyOperation<Service>
@@ -49,18 +50,6 @@ interface JsonSchema {
 type Input = Required<CallInput>
 
 const READERS: Readonly<Record<string, Field['read']>> = { number: decimal, integer: decimal, object: json }
-
-const PAGING: Readonly<Record<string, Option>> = {
-  limit: {
-    flags: '--limit <count>',
-    summary: `maximum number (1 to ${MAX_LIMIT})`,
-    parse: (text) => parsed(Page.shape.limit, text),
-    default: DEFAULT_LIMIT,
-  },
-  cursor: { flags: '--cursor <cursor>', summary: 'nextCursor of the previous page' },
-}
-const DRY_RUN: Option = { flags: '--dry-run', summary: 'only show the plan' }
-const ALL: Option = { flags: '--all', summary: 'all pages, one after the other; with --json one item on each line' }
 
 /** The commands of these operations in their order, or those with these names. */
 export function commandsOf<Service>(
@@ -248,24 +237,6 @@ async function run({ operation, form, caller }: Running, input: Input, given: Co
   print(operation, wait?.result ? await wait.result(ended, call) : ended, form, input, terminal)
   const failure = wait ? wait.failure(ended) : form.failure?.(ended)
   if (failure) throw failure
-}
-
-/** Prints the plan. Returns the body of the call that executes it; undefined if only the plan is wanted. */
-async function planned(
-  { operation, request, text, failure, body }: PlanForm,
-  input: Input,
-  { options, terminal }: CommandInput,
-  call: Call,
-): Promise<unknown> {
-  const isExecuted = terminal.isConfirmed && !options.dryRun
-  const plan = await call(operation, { ...input, body: request(input.body) })
-  if (!isExecuted && terminal.isJson) terminal.record(plan)
-  else if (!terminal.isJson) await terminal.write(text(plan))
-  const rejection = failure(plan)
-  if (rejection) throw rejection
-  if (isExecuted) return body(plan, input.body)
-  terminal.say('nothing was changed; --yes executes the plan')
-  return undefined
 }
 
 /** Waits for the job of a call, and returns its state. */

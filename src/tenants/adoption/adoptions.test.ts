@@ -131,6 +131,7 @@ describe('an adopted tenant', () => {
     expect(await tenants().installation.purge('first')).toBe(true)
     expect(await sql(`select from pg_namespace where nspname = 'legacy_1'`)).toEqual([])
     expect(await stateOf('first')).toBeUndefined()
+    expect(await sql(`select from tenantry.adoptions where locator = 'legacy_1'`)).toEqual([])
   })
 })
 

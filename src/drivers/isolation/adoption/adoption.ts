@@ -20,7 +20,6 @@ import {
 import type { StorageLocation } from '../../../tenants/isolation/location.ts'
 import { violationsIn } from '../audit/rules.ts'
 import { SCHEMA_RULES } from '../audit/schema-rules.ts'
-import type { TenantStorage } from '../postgres-dialect.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
 import { aloneWithTimeout } from '../transactions/storage-lock.ts'
 import { ExpectedStructures } from './expected-structure.ts'
@@ -33,6 +32,7 @@ import {
   releaseStatements,
   warningsAbout,
 } from './schema-plan.ts'
+import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure, structureDifferences } from './structure.ts'
 
 /** Rules whose violations are warnings. The others are reasons, or the statements of the plan satisfy them. */
@@ -45,12 +45,12 @@ interface Examined {
 }
 
 export function schemaAdoption(
-  at: (location: StorageLocation) => TenantStorage,
+  at: (location: StorageLocation) => AdoptableStorage,
   extensionsSchema: string | undefined,
 ): DriverAdoption {
   const structures = new ExpectedStructures()
 
-  const alone = <T>(storage: TenantStorage, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
+  const alone = <T>(storage: AdoptableStorage, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
     storage.owned((client) => aloneWithTimeout(client, storage.schema, () => work(client)))
 
   return {
@@ -130,7 +130,7 @@ const CHANGED = 'the catalog, or the request, differs from that of the plan: mak
 
 async function examine(
   client: pg.ClientBase,
-  storage: TenantStorage,
+  storage: AdoptableStorage,
   { location, baseline, acceptDifferences }: AdoptionRequest,
   expected: Structure,
 ): Promise<Examined> {
@@ -180,7 +180,7 @@ function toReason({ object, expected, actual }: Difference): string {
 const MAX_SHOWN = 120
 const shortened = (text: string): string => (text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)
 
-async function rolesOf(client: pg.ClientBase, { server }: TenantStorage): Promise<Roles> {
+async function rolesOf(client: pg.ClientBase, { server }: AdoptableStorage): Promise<Roles> {
   const { rows } = await client.query('select current_user as owner')
   return { owner: rows[0].owner, scope: server.scopeRole }
 }
@@ -191,7 +191,7 @@ async function run(client: pg.ClientBase, statements: readonly string[]): Promis
 }
 
 /** The rules apply to the result: its own plan has nothing to do. */
-async function assertResult(client: pg.ClientBase, { schema, server }: TenantStorage, roles: Roles): Promise<void> {
+async function assertResult(client: pg.ClientBase, { schema, server }: AdoptableStorage, roles: Roles): Promise<void> {
   const facts = await readFacts(client, schema, server.scopeRole)
   const left = facts ? adoptionStatements(schema, facts, roles) : []
   if (!facts || left.length > 0 || facts.referrers.length > 0 || facts.references.length > 0) {
@@ -201,7 +201,7 @@ async function assertResult(client: pg.ClientBase, { schema, server }: TenantSto
 
 async function record(
   client: pg.ClientBase,
-  { schema, tenantId }: TenantStorage,
+  { schema, tenantId }: AdoptableStorage,
   adoptionId: string,
   { owner, rights, objects, defaults }: SchemaFacts,
 ): Promise<void> {

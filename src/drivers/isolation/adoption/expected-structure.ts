@@ -3,9 +3,9 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { notAdoptable } from '../../../tenants/isolation/adoption.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
-import type { TenantStorage } from '../postgres-dialect.ts'
 import { rightsIn } from '../roles/grants.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
+import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure } from './structure.ts'
 
 /** Ends the transaction of the staging schema. */
@@ -22,7 +22,7 @@ export class ExpectedStructures {
   readonly #known = new WeakMap<PostgresServer, Map<string, Promise<Structure>>>()
 
   /** @param baseline names of migrations in order; without any, the structure is empty */
-  of(storage: TenantStorage, baseline: readonly string[]): Promise<Structure> {
+  of(storage: AdoptableStorage, baseline: readonly string[]): Promise<Structure> {
     if (baseline.length === 0) return Promise.resolve(new Map())
     const { server } = storage
     const here = this.#known.get(server) ?? new Map<string, Promise<Structure>>()
@@ -39,7 +39,7 @@ export class ExpectedStructures {
   }
 }
 
-async function made(storage: TenantStorage, baseline: readonly string[]): Promise<Structure> {
+async function made(storage: AdoptableStorage, baseline: readonly string[]): Promise<Structure> {
   const { server, migrator, searchPathOf, database } = storage
   const schema = `tenantry_scratch_${randomBytes(16).toString('hex')}`
   const name = pg.escapeIdentifier(schema)
