@@ -13,6 +13,7 @@ import type {
   TransferOptions,
 } from '../../tenants/isolation/driver.ts'
 import type { OrphanedRows } from '../../tenants/isolation/orphaned-rows.ts'
+import type { AdoptionKind } from './adoption/adoption.ts'
 import type { Source } from './copy/copy-out.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
 import type { PostgresMigrator } from './migrations/postgres-migrator.ts'
@@ -89,8 +90,8 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options
   import(storage: TenantStorage, copy: TenantCopy, options: HeldTransferOptions): Promise<Imported>
   readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>
 
-  /** Whether existing storage can become that of a tenant; default false. */
-  readonly adopts?: boolean
+  /** Kind of existing storage that can become that of a tenant; absent: none. */
+  readonly adopts?: AdoptionKind
   audit(servers: Iterable<PostgresServer>, locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>
   readonly orphanedRows?: (server: PostgresServer, registered: ReadRegistered) => Promise<readonly OrphanedRows[]>
 }

@@ -49,7 +49,7 @@ export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): 
       schemaOf: names === 'qualified' ? ({ locator }) => locator : undefined,
 
       migratesAtOnce: true,
-      adopts: true,
+      adopts: { of: 'schema' },
       ...ownStorage(),
 
       drop: ({ server, schema, migrator }) =>

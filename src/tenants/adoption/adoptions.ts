@@ -164,14 +164,22 @@ export class Adoptions {
     throw NotSupported(`The isolation driver "${name}" cannot adopt existing storage.`)
   }
 
-  #target({ id, isolation, placement, schema, baseline, acceptDifferences }: PlanRequest): Target {
+  #target({ id, isolation, placement, schema, database, baseline, acceptDifferences }: PlanRequest): Target {
     const chosen = this.#storage.choose(isolation, placement)
     const adoption = this.#adoptionOf(chosen.driver)
-    if (schema === undefined) throw invalid([{ path: 'schema', message: `is required for ${isolation}` }])
-    const location = { tenantId: id, isolation, placement: chosen.placement, locator: schema, epoch: 1 }
+    const isDatabase = chosen.driver.capabilities.reach === 'own database'
+    const locator = isDatabase ? database : schema
+    if (locator === undefined) {
+      throw invalid([{ path: isDatabase ? 'database' : 'schema', message: `is required for ${isolation}` }])
+    }
+    if (!isDatabase && database !== undefined) {
+      throw invalid([{ path: 'database', message: `is not possible for ${isolation}` }])
+    }
+    const location = { tenantId: id, isolation, placement: chosen.placement, locator, epoch: 1 }
+    const migrations = this.#migrationsUpTo(baseline)
     return {
       adoption,
-      request: { location, baseline: this.#migrationsUpTo(baseline), acceptDifferences },
+      request: { location, ...(isDatabase ? { schema } : {}), baseline: migrations, acceptDifferences },
     }
   }
 

@@ -16,7 +16,10 @@ const members = {
   metadata: Metadata.default({}),
   isolation: z.string().min(1).max(64).meta({ description: 'Isolation driver whose storage it becomes' }),
   placement: Placement.optional().meta({ description: 'PostgreSQL server with the storage; default: `main`' }),
-  schema: StorageName.optional().meta({ description: 'Existing schema, for `schema-pg`' }),
+  schema: StorageName.optional().meta({
+    description: 'Existing schema, for `schema-pg`; for `database-pg` the schema of the application, default `public`',
+  }),
+  database: StorageName.optional().meta({ description: 'Existing database, for `database-pg`' }),
   baseline: z
     .string()
     .min(1)

@@ -13,6 +13,8 @@ import type { StorageLocation } from './location.ts'
 /** The location is that of the tenant after the adoption: its locator is the name of the existing storage. */
 export interface AdoptionRequest {
   readonly location: StorageLocation
+  /** Schema of the application in an existing database; default `public`. */
+  readonly schema?: string | undefined
   /** Names of the host's migrations whose result the storage has, in order. */
   readonly baseline: readonly string[]
   /** Objects of differences (`Difference.object`) that the operator accepts. */

@@ -67,7 +67,8 @@ export const adoptionOperations = [
       arguments: { id: 'id of the new tenant' },
       options: {
         isolation: 'isolation driver whose storage it becomes',
-        schema: 'existing schema, for schema-pg',
+        schema: 'existing schema, for schema-pg; for database-pg the schema of the application (public)',
+        database: 'existing database, for database-pg',
         baseline: 'last of the migrations whose result the storage has',
         acceptDifferences: {
           flags: '--accept-differences <object...>',

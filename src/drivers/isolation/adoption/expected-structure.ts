@@ -3,8 +3,11 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { notAdoptable } from '../../../tenants/isolation/adoption.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
+import { reading } from '../migrations/migration-records.ts'
+import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { rightsIn } from '../roles/grants.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
+import { inTransaction } from '../transactions/owner-transaction.ts'
 import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure } from './structure.ts'
 
@@ -40,18 +43,18 @@ export class ExpectedStructures {
 }
 
 async function made(storage: AdoptableStorage, baseline: readonly string[]): Promise<Structure> {
-  const { server, migrator, searchPathOf, database } = storage
+  const { server, migrator, searchPathOf, owned } = storage
   const schema = `tenantry_scratch_${randomBytes(16).toString('hex')}`
   const name = pg.escapeIdentifier(schema)
   try {
-    await server.migrating(
-      schema,
-      async (client) => {
+    await owned((client) =>
+      inTransaction(client, async () => {
+        await client.query(baseObjects(server.scopeRole)) // a database that is not adopted yet has none
+        await client.query(reading(schema))
         await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(server.scopeRole))}`)
         await migrator.installOnly(client, schema, searchPathOf(schema), baseline)
         throw new Read(await readStructure(client, schema, searchPathOf(schema)))
-      },
-      { database },
+      }),
     )
   } catch (error) {
     if (error instanceof Read) return error.structure

@@ -138,20 +138,25 @@ const FACTS = `
       join pg_roles on pg_roles.oid = proowner
       where refclassid = 'pg_proc'::regclass and into_space <> space.oid and proowner <> current_user::regrole and not rolsuper order by 1),
     'otherOwners', array(select distinct pg_get_userbyid(role)::text from (select nspowner as role union select owner from object) owners
-      where not pg_has_role(current_user, role, 'usage') order by 1),
-    'isKnown', exists (select from tenantry.migrations where locator = $1::text)
-      or exists (select from tenantry.adoptions where locator = $1::text)) as facts
+      where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1)) as facts
   from space`
 
-/** Returns undefined if the schema does not exist. Needs an open transaction, and the table of records. */
+const KNOWN = `
+  select exists (select from tenantry.migrations where locator = $1) or exists (select from tenantry.adoptions where locator = $1) as known`
+
+/** Returns undefined if the schema does not exist. Needs an open transaction. */
 export async function readFacts(
   client: pg.ClientBase,
   schema: string,
   scopeRole: string,
 ): Promise<SchemaFacts | undefined> {
-  const before = await client.query(`select current_setting('search_path') as path`)
+  const before = await client.query(
+    `select current_setting('search_path') as path, to_regclass('tenantry.adoptions') is not null as "hasRecords"`,
+  )
   await client.query(PINNED)
   const { rows } = await client.query(FACTS, [schema, scopeRole])
   await client.query(`select set_config('search_path', $1, true)`, [before.rows[0].path])
-  return rows[0]?.facts
+  if (!rows[0]) return undefined
+  const { rows: known } = before.rows[0].hasRecords ? await client.query(KNOWN, [schema]) : { rows: [{ known: false }] }
+  return { ...rows[0].facts, isKnown: known[0].known }
 }

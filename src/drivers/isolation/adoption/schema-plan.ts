@@ -38,6 +38,8 @@ const SCOPE_RIGHTS: Readonly<Record<string, readonly string[]>> = {
   routine: ['EXECUTE'],
 }
 const KINDS_OF_TABLES = new Set(['table', 'view', 'materialized view', 'foreign table'])
+/** Stands for the owner of the present database. */
+const OWNER_OF_DATABASE = 'pg_database_owner'
 /** Kinds whose rights of PUBLIC are revoked. A function or type gives no rows. */
 const CLOSED_TO_PUBLIC = new Set(['table', 'sequence', 'schema'])
 
@@ -66,13 +68,18 @@ const isReserved = (schema: string): boolean =>
   /^pg_/.test(schema) || ['information_schema', 'multitenancy', 'tenantry', 'tenantry_rows', 'public'].includes(schema)
 
 /** Reasons why the schema cannot be adopted, without those of its structure. */
-export function reasonsAgainst(schema: string, facts: SchemaFacts, { owner, scope }: Roles): string[] {
+export function reasonsAgainst(
+  schema: string,
+  facts: SchemaFacts,
+  { owner, scope }: Roles,
+  { isWholeDatabase }: { readonly isWholeDatabase: boolean },
+): string[] {
   const isTenants = facts.defaults.some(({ rights }) => rights.some(({ grantee }) => grantee === scope))
   const granted = [facts.rights, ...facts.objects.map((one) => one.rights ?? [])].flat()
   const fixed = new Set([facts.owner, owner, ...facts.objects.map((one) => one.owner)])
   const byOthers = granted.filter(({ grantee, grantor }) => [PUBLIC, scope].includes(grantee) && !fixed.has(grantor))
   return [
-    ...(isReserved(schema)
+    ...(isReserved(schema) && !(isWholeDatabase && schema === 'public')
       ? [`the schema "${schema}" is reserved: rename it first, with alter schema … rename to`]
       : []),
     ...(facts.isKnown || isTenants ? [`the schema "${schema}" is the storage of a tenant`] : []),
@@ -116,17 +123,32 @@ export function warningsAbout(facts: SchemaFacts, { owner, scope }: Roles): stri
 }
 
 const formerOwners = (facts: RecordedRights, owner: string): string[] =>
-  [...new Set([facts.owner, ...facts.objects.map((one) => one.owner)])].filter((role) => role !== owner).sort()
+  [...new Set([facts.owner, ...facts.objects.map((one) => one.owner)])]
+    .filter((role) => role !== owner && role !== OWNER_OF_DATABASE)
+    .sort()
+
+/** Roles with rights on objects of the schema, other than its owners. */
+const grantees = (facts: RecordedRights, { owner, scope }: Roles): string[] => {
+  const all = facts.objects.flatMap((one) => [...(one.rights ?? []), ...one.columns.flatMap(({ rights }) => rights)])
+  const roles = new Set(all.map(({ grantee }) => grantee))
+  return [...roles].filter((role) => ![PUBLIC, owner, scope, OWNER_OF_DATABASE].includes(role)).sort()
+}
+
+/** Roles of the former application: owners and others. */
+export const usersOf = (facts: RecordedRights, roles: Roles): string[] =>
+  [...new Set([...formerOwners(facts, roles.owner), ...grantees(facts, roles)])].sort()
 
 /** All statements of the adoption, in order: owners first, because rights are granted by the owner. */
 export function adoptionStatements(schema: string, facts: SchemaFacts, roles: Roles): string[] {
   const { owner, scope } = roles
   const name = pg.escapeIdentifier(schema)
   const former = formerOwners(facts, owner)
+  const isPublic = facts.rights.some(({ grantee, privilege }) => grantee === PUBLIC && privilege === 'USAGE')
+  const viaPublic = isPublic ? grantees(facts, roles) : []
   const onSchema = [
     ...rights(owner, ['USAGE', 'CREATE']),
     ...afterOwnerChange(facts.rights, facts.owner, owner).filter(mayKeep('schema', roles)),
-    ...[scope, ...former].flatMap((role) => rights(role, ['USAGE'])),
+    ...[scope, ...former, ...viaPublic].flatMap((role) => rights(role, ['USAGE'])),
   ]
   return [
     ...(facts.owner === owner ? [] : [ownerStatement('schema', name, owner)]),
