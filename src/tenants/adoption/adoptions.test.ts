@@ -7,19 +7,7 @@ import { openTestEnvironment, type TestEnvironment } from '../../../test/support
 import { rightsOf } from '../../drivers/isolation/adoption/legacy-schemas.fixture.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { raw } from '../../testing/leak/operations.ts'
-import type { TenantMigration } from '../isolation/migrations.ts'
-
-const NOTES: TenantMigration = {
-  name: '0001_notes',
-  checksum: '1',
-  up: `create table notes (tenant_id text not null default tenantry.current_tenant(), id int not null, body text, primary key (tenant_id, id))`,
-}
-const TAGS: TenantMigration = {
-  name: '0002_tags',
-  checksum: '2',
-  up: 'create table tags (tenant_id text not null default tenantry.current_tenant(), tag text not null, primary key (tenant_id, tag))',
-  down: 'drop table tags',
-}
+import { NOTES, TAGS } from './adoptions.fixture.ts'
 
 let environment: TestEnvironment
 let published: Recorded

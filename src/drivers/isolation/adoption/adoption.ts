@@ -132,7 +132,7 @@ export function storageAdoption(
         const expected = await structures.of(storage, request.baseline)
         const planned = async (client: pg.ClientBase) => {
           const { facts, database, roles, plan, last } = await examine(client, storage, request, expected)
-          await client.query(`set local search_path = pg_catalog`)
+          await client.query(`set local search_path = pg_catalog; set local jit = off`)
           const warnings = database
             ? databaseWarnings(database, source, storage.schema)
             : await violationsIn(client, storage.server, source, extensionsSchema, WARNING_RULES)

@@ -47,8 +47,14 @@ export interface SchemaFacts {
   readonly isKnown: boolean
 }
 
-/** Names without a schema are those of `pg_catalog`, so all others are qualified in the results. */
-const PINNED = `select set_config('search_path', 'pg_catalog', true)`
+/** Statements are named: planning them takes longer than running them. */
+const NAME = 'tenantry adoption facts'
+
+/**
+ * Names without a schema are those of `pg_catalog`, so all others are qualified in the results. The compilation of a
+ * query of the catalog takes longer than its run.
+ */
+const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true)`
 
 const explode = (acl: string) => `(
   select coalesce(json_agg(json_build_object(
@@ -111,13 +117,17 @@ const FACTS = `
     union all select 'pg_attrdef'::regclass, a.oid from relation join pg_attrdef a on adrelid = relation.oid
     union all select 'pg_trigger'::regclass, t.oid from relation join pg_trigger t on tgrelid = relation.oid
     union all select 'pg_policy'::regclass, p.oid from relation join pg_policy p on polrelid = relation.oid),
-  referrer as (
-    select distinct d.classid, d.objid from member join pg_depend d on d.refclassid = member.classid and d.refobjid = member.objid, space
-    where d.deptype in ('n', 'a', 'P', 'S') and ${namespaceOf('d.classid', 'd.objid')} <> space.oid),
-  reference as (
-    select distinct inside.classid, inside.objid, d.refclassid, d.refobjid, ${namespaceOf('d.refclassid', 'd.refobjid')} as into_space
+  referring as materialized (
+    select distinct d.classid, d.objid from member join pg_depend d on d.refclassid = member.classid and d.refobjid = member.objid
+    where d.deptype in ('n', 'a', 'P', 'S') and not exists (
+      select from inside where inside.classid = d.classid and inside.objid = d.objid)),
+  referrer as (select referring.* from referring, space where ${namespaceOf('classid', 'objid')} <> space.oid),
+  referred as materialized (
+    select distinct inside.classid, inside.objid, d.refclassid, d.refobjid
     from inside join pg_depend d on d.classid = inside.classid and d.objid = inside.objid
-    where d.deptype in ('n', 'a') and d.refobjid >= 16384)
+    where d.deptype in ('n', 'a') and d.refobjid >= 16384 and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)
+      and not exists (select from member where member.classid = d.refclassid and member.objid = d.refobjid)),
+  reference as (select referred.*, ${namespaceOf('refclassid', 'refobjid')} as into_space from referred)
   select json_build_object(
     'owner', pg_get_userbyid(nspowner),
     'rights', ${explode(`coalesce(nspacl, acldefault('n', nspowner))`)},
@@ -154,7 +164,7 @@ export async function readFacts(
     `select current_setting('search_path') as path, to_regclass('tenantry.adoptions') is not null as "hasRecords"`,
   )
   await client.query(PINNED)
-  const { rows } = await client.query(FACTS, [schema, scopeRole])
+  const { rows } = await client.query({ name: NAME, text: FACTS, values: [schema, scopeRole] })
   await client.query(`select set_config('search_path', $1, true)`, [before.rows[0].path])
   if (!rows[0]) return undefined
   const { rows: known } = before.rows[0].hasRecords ? await client.query(KNOWN, [schema]) : { rows: [{ known: false }] }

@@ -85,7 +85,7 @@ const STRUCTURE = `
 /** Needs an open transaction. @param searchPath with the schema first */
 export async function readStructure(client: pg.ClientBase, schema: string, searchPath: string): Promise<Structure> {
   const before = await client.query(`select current_setting('search_path') as path`)
-  await client.query(`select set_config('search_path', $1, true)`, [searchPath])
+  await client.query(`select set_config('search_path', $1, true), set_config('jit', 'off', true)`, [searchPath])
   const { rows } = await client.query<{ object: string; definition: string }>(STRUCTURE, [schema])
   await client.query(`select set_config('search_path', $1, true)`, [before.rows[0].path])
   return new Map(rows.map(({ object, definition }) => [object, definition.replaceAll(/\s+/g, ' ').trim()]))

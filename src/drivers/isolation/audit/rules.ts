@@ -67,8 +67,9 @@ export async function violationsIn(
 ): Promise<string[]> {
   const values = [login, scopeRole, [schema], extensionsSchema ?? null]
   const found: string[] = []
-  for (const { query, fault } of rules) {
-    const { rows } = await client.query<Broken>(`${PRELUDE_OF_SCHEMAS}\n${query}`, values)
+  for (const { code, query, fault } of rules) {
+    const text = `${PRELUDE_OF_SCHEMAS}\n${query}`
+    const { rows } = await client.query<Broken>({ name: `tenantry rule ${code}`, text, values })
     found.push(...rows.map((broken) => `${broken.object} ${fault(broken)}`))
   }
   return found
