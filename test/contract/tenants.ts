@@ -235,11 +235,11 @@ export const tenants: Part = {
       return {}
     },
     [LEGACY]: async ({ api: { tenancy } }, { id = '' }) => {
-      const schema = `legacy_${randomUUID().slice(0, 8)}`
+      const schema = `legacy_${id}`
       await tenancy.kernel.database.session(
         async (client) =>
           void (await client.query(
-            `create schema ${schema}; create table ${schema}.notes (text text not null, stars integer)`,
+            `create schema "${schema}"; create table "${schema}".notes (text text not null, stars integer)`,
           )),
       )
       const { digest } = await tenancy.tenants.adoptions.plan({ id, ...legacy, schema })
