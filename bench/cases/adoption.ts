@@ -14,7 +14,7 @@ const digestOf = ({ digest }: { readonly digest: string }) => ({ digest })
 export const adoption = {
   name: 'adoption',
   run: ({ postgresUrl, quick, say }: Bench): Promise<Result[]> =>
-    withTenancy(postgresUrl, (tenancy, url) => measured(say, tenancy, url, quick ? 5 : 30)),
+    withTenancy(postgresUrl, (tenancy, url) => measured(say, tenancy, url, quick ? 10 : 100)),
 }
 
 async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, count: number): Promise<Result[]> {

@@ -54,7 +54,8 @@ const NAME = 'tenantry adoption facts'
  * Names without a schema are those of `pg_catalog`, so all others are qualified in the results. The compilation of a
  * query of the catalog takes longer than its run.
  */
-const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true)`
+const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true),
+  set_config('plan_cache_mode', 'force_generic_plan', true)`
 
 const explode = (acl: string) => `(
   select coalesce(json_agg(json_build_object(
@@ -124,7 +125,8 @@ const FACTS = `
   referrer as (select referring.* from referring, space where ${namespaceOf('classid', 'objid')} <> space.oid),
   referred as materialized (
     select distinct inside.classid, inside.objid, d.refclassid, d.refobjid
-    from inside join pg_depend d on d.classid = inside.classid and d.objid = inside.objid
+    from inside cross join lateral (
+      select * from pg_depend where pg_depend.classid = inside.classid and pg_depend.objid = inside.objid offset 0) d
     where d.deptype in ('n', 'a') and d.refobjid >= 16384 and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)
       and not exists (select from member where member.classid = d.refclassid and member.objid = d.refobjid)),
   reference as (select referred.*, ${namespaceOf('refclassid', 'refobjid')} as into_space from referred)
