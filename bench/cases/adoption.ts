@@ -46,7 +46,7 @@ async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, co
   }
   /** The statements are known before the clock starts. */
   const bare = (what: string, run: (statements: readonly string[]) => Promise<unknown>) => async () => {
-    const plans = []
+    const plans: (readonly string[])[] = []
     for (const id of await made()) plans.push((await tenants.adoptions.plan(request(id))).statements)
     const perSecond =
       (count /

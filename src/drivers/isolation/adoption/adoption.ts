@@ -266,9 +266,9 @@ async function rolesOf(client: pg.ClientBase, { server }: AdoptableStorage): Pro
   return { owner: rows[0].owner, scope: server.scopeRole }
 }
 
-/** Statements of one text are one round trip. */
+/** Statements of one text are one round trip. All names in them are qualified. */
 async function run(client: pg.ClientBase, statements: readonly string[]): Promise<void> {
-  if (statements.length > 0) await client.query(statements.join(';\n'))
+  if (statements.length > 0) await client.query(['set local search_path = pg_catalog', ...statements].join(';\n'))
 }
 
 /** The rules apply to the result: its own plan has nothing to do. */

@@ -51,11 +51,11 @@ export interface SchemaFacts {
 const NAME = 'tenantry adoption facts'
 
 /**
- * Names without a schema are those of `pg_catalog`, so all others are qualified in the results. The compilation of a
- * query of the catalog takes longer than its run.
+ * Names without a schema are those of `pg_catalog`, so all others are qualified in the results. A query of the catalog
+ * takes longer to compile than to run.
  */
-const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true),
-  set_config('plan_cache_mode', 'force_generic_plan', true)`
+export const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true),
+  set_config('plan_cache_mode', 'force_generic_plan', true), to_regclass('tenantry.adoptions') is not null as "hasRecords"`
 
 const explode = (acl: string) => `(
   select coalesce(json_agg(json_build_object(
@@ -156,19 +156,15 @@ const FACTS = `
 const KNOWN = `
   select exists (select from tenantry.migrations where locator = $1) or exists (select from tenantry.adoptions where locator = $1) as known`
 
-/** Returns undefined if the schema does not exist. Needs an open transaction. */
+/** Returns undefined if the schema does not exist. Needs an open transaction, and changes its search path. */
 export async function readFacts(
   client: pg.ClientBase,
   schema: string,
   scopeRole: string,
 ): Promise<SchemaFacts | undefined> {
-  const before = await client.query(
-    `select current_setting('search_path') as path, to_regclass('tenantry.adoptions') is not null as "hasRecords"`,
-  )
-  await client.query(PINNED)
+  const { rows: pinned } = await client.query(PINNED)
   const { rows } = await client.query({ name: NAME, text: FACTS, values: [schema, scopeRole] })
-  await client.query(`select set_config('search_path', $1, true)`, [before.rows[0].path])
   if (!rows[0]) return undefined
-  const { rows: known } = before.rows[0].hasRecords ? await client.query(KNOWN, [schema]) : { rows: [{ known: false }] }
+  const { rows: known } = pinned[0].hasRecords ? await client.query(KNOWN, [schema]) : { rows: [{ known: false }] }
   return { ...rows[0].facts, isKnown: known[0].known }
 }

@@ -4,6 +4,10 @@
  */
 import type pg from 'pg'
 import type { Difference } from '../../../tenants/isolation/adoption.ts'
+import { PINNED } from './schema-facts.ts'
+
+/** Statements are named: planning them takes longer than running them. */
+const NAME = 'tenantry adoption structure'
 
 /** Definition of each object by its name: `column orders.note` is `text not null`. */
 export type Structure = ReadonlyMap<string, string>
@@ -13,7 +17,8 @@ export type Structure = ReadonlyMap<string, string>
  * NOT NULL are part of their columns. Storage parameters and comments are not compared.
  */
 const STRUCTURE = `
-  with space as materialized (select oid from pg_namespace where nspname = $1::text),
+  with space as materialized (
+    select n.oid from (select set_config('search_path', $2, true) offset 0) as path, pg_namespace n where nspname = $1::text),
   member as materialized (
     select d.classid, d.objid from space
     join pg_depend d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = space.oid and d.deptype = 'n'
@@ -82,12 +87,19 @@ const STRUCTURE = `
       quote_ident($1::text) || '.', ''), coalesce(pg_get_statisticsobjdef_columns(objid), '')
   from member where classid not in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)`
 
-/** Needs an open transaction. @param searchPath with the schema first */
+/**
+ * Needs an open transaction, and changes its search path: the query sets the path for its own functions. So its plan is
+ * made once, with the same path each time.
+ *
+ * @param searchPath with the schema first
+ */
 export async function readStructure(client: pg.ClientBase, schema: string, searchPath: string): Promise<Structure> {
-  const before = await client.query(`select current_setting('search_path') as path`)
-  await client.query(`select set_config('search_path', $1, true), set_config('jit', 'off', true)`, [searchPath])
-  const { rows } = await client.query<{ object: string; definition: string }>(STRUCTURE, [schema])
-  await client.query(`select set_config('search_path', $1, true)`, [before.rows[0].path])
+  await client.query(PINNED)
+  const { rows } = await client.query<{ object: string; definition: string }>({
+    name: NAME,
+    text: STRUCTURE,
+    values: [schema, searchPath],
+  })
   return new Map(rows.map(({ object, definition }) => [object, definition.replaceAll(/\s+/g, ' ').trim()]))
 }
 
