@@ -3,7 +3,7 @@
  * whether the caller belongs to the tenant.
  */
 import { createHmac, timingSafeEqual } from 'node:crypto'
-import type { Actor, GuardedRequest, Tenant } from 'tenantry'
+import type { Actor, GuardedRequest, TenantRecord } from 'tenantry'
 
 export interface User {
   readonly id: string
@@ -21,7 +21,7 @@ export function sessionCookie(user: User): string {
 }
 
 /** For a guard's `authorize`. */
-export const isMember = (request: GuardedRequest, { id }: Tenant): boolean =>
+export const isMember = (request: GuardedRequest, { id }: TenantRecord): boolean =>
   userOf(request)?.tenantIds.includes(id) === true
 
 /** For a guard's `actor`: the audit log names the user. */
@@ -32,7 +32,7 @@ export function signedInUser(request: GuardedRequest): Actor {
 }
 
 function userOf(request: GuardedRequest): User | undefined {
-  const [, text = '', signature = ''] = COOKIE.exec(String(request.header('cookie'))) ?? []
+  const [, text = '', signature = ''] = COOKIE.exec(request.header('cookie') ?? '') ?? []
   const [given, expected] = [Buffer.from(signature, 'base64url'), signatureOf(text)]
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined
   const { expiresAt, ...user } = JSON.parse(Buffer.from(text, 'base64url').toString())

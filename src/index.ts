@@ -35,6 +35,7 @@ export {
   type ErrorType,
   InvalidRequest,
   TenancyError,
+  tenancyErrorOf,
 } from './kernel/base/errors.ts'
 export { uuidv7 } from './kernel/base/ids.ts'
 export { parsed } from './kernel/base/validate.ts'
@@ -59,14 +60,19 @@ export {
   defineTenancy,
   type StartOptions,
 } from './service/definition.ts'
+export type { NamesOf } from './tenancy/names.ts'
+export type { Register, RegisteredTenant } from './tenancy/register.ts'
 export {
+  type AnySatellite,
   defineSatellite,
+  type Names,
   type Received,
   type Receiver,
   type Satellite,
 } from './tenancy/satellite.ts'
-export type { Tenancy } from './tenancy/tenancy.ts'
-export type { Guard, GuardDecision, GuardedTenant, GuardOptions } from './tenants/guard/guard.ts'
+export { type Tables, tables } from './tenancy/tables.ts'
+export type { Core, Tenancy } from './tenancy/tenancy.ts'
+export type { Guard, GuardDecision, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {
   firstOf,
@@ -78,7 +84,7 @@ export {
   type GuardedRequest,
   type Strategy,
 } from './tenants/guard/strategies.ts'
-export type { TenantHandle } from './tenants/handles/handle.ts'
+export type { Tenant } from './tenants/handles/handle.ts'
 export { knexClient, prismaAdapter, sequelizeDefaults } from './tenants/handles/orms.ts'
 export type { PerTenant, PerTenantOptions } from './tenants/handles/per-tenant.ts'
 export type { Carried, CarriedData } from './tenants/host-jobs/carried.ts'
@@ -118,7 +124,7 @@ export { assertTenantExists, lockTenant } from './tenants/registry/tenant-assert
 export * from './tenants/tenant/errors.ts'
 export * from './tenants/tenant/events.ts'
 export * from './tenants/tenant/login-events.ts'
-export { type Tenant, TenantId } from './tenants/tenant/tenant.ts'
+export { TenantId, type TenantRecord } from './tenants/tenant/tenant.ts'
 export {
   ArchiveMissing,
   type Archives,

@@ -10,7 +10,7 @@
  */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { DependencyUnavailable } from '../src/kernel/base/errors.ts'
-import type { TenantHandle } from '../src/tenants/handles/handle.ts'
+import type { Tenant } from '../src/tenants/handles/handle.ts'
 import { StorageFenced } from '../src/tenants/isolation/driver.ts'
 import { CircuitOpen } from '../src/tenants/tenant/errors.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
@@ -153,7 +153,7 @@ describe.each(KINDS)('faults through a tenancy on %s', (kind) => {
 
   test('an unavailable server opens the circuit: no call reaches the server until a probe is due, and a probe may fail', async () => {
     const { tenancy, proxy, clock } = environment
-    const tenant: TenantHandle = await tenancy.tenant('a')
+    const tenant: Tenant = await tenancy.tenant('a')
     const write = () => raw(tenant.db, WRITE)
     const before = await environment.look('a')
     clock.advance(11_000) // earlier outcomes are too old to count

@@ -9,7 +9,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { CONNECTIONS, KINDS } from '../src/drivers/isolation/proof/subject.fixture.ts'
 import { isDatabaseUnavailable } from '../src/kernel/database/database.ts'
-import type { TenantHandle } from '../src/tenants/handles/handle.ts'
+import type { StorageHandle } from '../src/tenants/handles/handle.ts'
 import { locationIn } from '../src/testing/base/subject.ts'
 import { eventually } from '../src/testing/base/tenancy.ts'
 import { raw } from '../src/testing/leak/operations.ts'
@@ -29,7 +29,7 @@ afterAll(() => outside.close())
 
 const bothRows = (id: string) => `insert into items (id, owner) values (1, 'of ${id}'), (2, 'of ${id}')`
 /** Ways to send a statement; each writes two rows or none. */
-const WAYS: Readonly<Record<string, (handle: TenantHandle) => Promise<unknown>>> = {
+const WAYS: Readonly<Record<string, (handle: StorageHandle) => Promise<unknown>>> = {
   'a single statement': ({ id, db }) => raw(db, bothRows(id)),
   'a statement of the session': ({ db }) => raw(db, `set app.faulty = 'by whom'`),
   'a transaction': ({ id, transaction }) =>

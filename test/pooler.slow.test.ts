@@ -15,7 +15,7 @@ import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { createLogger } from '../src/kernel/base/logger.ts'
 import { ChangeRecorded, recordChange } from '../src/kernel/events/changes.ts'
 import { createTenancy } from '../src/tenancy/tenancy.ts'
-import type { TenantHandle } from '../src/tenants/handles/handle.ts'
+import type { StorageHandle } from '../src/tenants/handles/handle.ts'
 import type { IsolationDriver, Placement, StorageLocation } from '../src/tenants/isolation/driver.ts'
 import { directHandle } from '../src/testing/base/direct-handle.ts'
 import { markOf, proofMigrations, type StorageView } from '../src/testing/base/subject.ts'
@@ -103,14 +103,14 @@ describe.each(Object.keys(KINDS))('%s through one server session', (kind) => {
   const { make, viewOf } = KINDS[kind] as (typeof KINDS)[string]
   let driver: IsolationDriver
   let locations: StorageLocation[]
-  let a: TenantHandle
-  let b: TenantHandle
+  let a: StorageHandle
+  let b: StorageHandle
 
   beforeAll(async () => {
     driver = await installation.open(pooled, { driver: make, migrations: proofMigrations('postgres') })
     locations = TENANTS.map((id) => locationOf(driver, id))
     for (const location of locations) await driver.provision(location)
-    ;[a, b] = locations.map((location) => directHandle(driver, location)) as [TenantHandle, TenantHandle]
+    ;[a, b] = locations.map((location) => directHandle(driver, location)) as [StorageHandle, StorageHandle]
   })
   afterAll(async () => {
     for (const location of locations) await driver.drop(location)
@@ -181,7 +181,7 @@ describe.each(Object.keys(KINDS))('%s through one server session', (kind) => {
 
 describe('state left in the session by other programs', () => {
   let driver: IsolationDriver
-  let a: TenantHandle
+  let a: StorageHandle
 
   beforeAll(async () => {
     driver = await installation.open(pooled, { driver: () => schemaPg(), migrations: proofMigrations('postgres') })
@@ -203,7 +203,7 @@ describe('state left in the session by other programs', () => {
       await client.end()
     }
   }
-  const pidOf = async (db: TenantHandle['db']) => (await raw(db, 'select pg_backend_pid() as pid'))[0].pid
+  const pidOf = async (db: StorageHandle['db']) => (await raw(db, 'select pg_backend_pid() as pid'))[0].pid
 
   test.each(['items', 'pg_depend', 'text', 'pg_class'])(
     'a temporary table named %s does not replace a tenant’s table',

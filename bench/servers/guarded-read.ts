@@ -2,7 +2,7 @@
  * Serves one guarded route on node:http: the tenant of the header, and one indexed SELECT of 20 rows in its storage.
  */
 import { guard } from '../../src/http/hosts/node.ts'
-import { fromHeader, type GuardedTenant } from '../../src/index.ts'
+import { fromHeader, type Tenant } from '../../src/index.ts'
 import { listen } from '../listen.ts'
 import { folderOf, optionsFor, select, WAYS } from '../notes.ts'
 import { openTenancy } from '../tenancy.ts'
@@ -12,8 +12,8 @@ if (!way) throw new Error('WAY must be the name of a way')
 const tenancy = await openTenancy(process.env.DATABASE_URL ?? '', { ...optionsFor(way), role: 'api' })
 
 const SELECT = select('notes')
-const bySql = async ({ pool }: GuardedTenant, folder: number) => (await pool.query(SELECT, [folder])).rows
-const byKysely = ({ db }: GuardedTenant, folder: number) =>
+const bySql = async ({ pool }: Tenant, folder: number) => (await pool.query(SELECT, [folder])).rows
+const byKysely = ({ db }: Tenant, folder: number) =>
   db
     .selectFrom('notes')
     .select(['id', 'title', 'body', 'created_at'])

@@ -61,6 +61,18 @@ describe('--app', () => {
     expect(disabled.stderr).toContain('Satellite "featureFlags" is disabled.')
   })
 
+  test('a command without the database of the program exits with 2 and creates none', async () => {
+    const { DATABASE_URL: _, ...rest } = env
+    const data = join(directory, 'of-no-service')
+    const { ended } = inProcess({ ...rest, TENANTRY_DATA_DIR: data }).start(['tenant:list', '--app', APP])
+    expect(await ended).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('database.url or DATABASE_URL: required'),
+    })
+    expect(existsSync(data)).toBe(false)
+  })
+
   test('a command in the environment of a host needs no admin token, ignores PORT, and writes no token', async () => {
     const { TENANTRY_ADMIN_TOKEN: _, ...rest } = env
     const data = join(directory, 'unused')

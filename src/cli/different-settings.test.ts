@@ -9,6 +9,7 @@ import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../kernel/base/logger.ts'
 import { lockMigrations } from '../kernel/database/migrations.ts'
 import { type Config, createTenancy, defineTenancy } from '../service/definition.ts'
+import { builtInSatellites } from '../service/satellites.ts'
 import { createTestDatabase, type TestDatabase } from '../testing/base/database.ts'
 import { dropWithRoles } from '../testing/base/roles.ts'
 import { eventually, installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
@@ -192,6 +193,28 @@ test('JSON and TypeScript form of one definition give equal settings', async () 
     { role: 'command', isLive: true, isThis: true, differences: [] },
   ])
   expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
+})
+
+test('options of satellites are compared', async () => {
+  await started({ satellites: [...builtInSatellites({ webhooks: { maxAttempts: 8, concurrency: 4 } })] })
+  const app = await fileWith({ webhooks: { maxAttempts: 5 } })
+  const { data } = JSON.parse((await run('processes', '--json', '--app', app)).stdout)
+  const differences = data.flatMap((process: { differences: { setting: string }[] }) => process.differences)
+  expect(differences.filter(({ setting }: { setting: string }) => setting.startsWith('satellites.'))).toEqual([
+    { setting: 'satellites.webhooks.maxAttempts', here: '5', there: '8', isConflict: false },
+  ])
+})
+
+test('a command that reads tables which a service with other settings has not created exits with 2', async () => {
+  const { kernel } = await started({ isolation: [schemaPg()] })
+  const app = await fileWith({ isolation: ['schema-pg'] })
+  expect(await run('tenant:audit:list', '--app', app)).toMatchObject({
+    code: 2,
+    stdout: '',
+    stderr: expect.stringContaining('The backoffice lacks tables of "auditLogs"'),
+  })
+  expect(await run('processes', '--app', app)).toMatchObject({ code: 0 })
+  expect((await kernel.processes.list()).map(({ isThis }) => isThis)).toEqual([true])
 })
 
 test('doctor --fix beside a service with other settings exits with 2, unless they are allowed', async () => {

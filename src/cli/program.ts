@@ -74,7 +74,11 @@ function inTenancy(part: string, command: Command): OwnCommand {
       if (target && isProjected(command)) return runRemotely(command, target, input)
       const isAllowed = !changesStorage || input.options.allowDifferentSettings === true
       const needsSameSettings = isAllowed ? false : command.name !== MIGRATE || ('but new migrations' as const)
-      const needs = { needsWorker: command.needsWorker, needsSameSettings, keepsTables: isRead(command) }
+      const needs = {
+        needsWorker: command.needsWorker,
+        needsSameSettings,
+        keepsTablesOf: isRead(command) ? part : undefined,
+      }
       await withTenancy(input, needs, async ({ commands }) => {
         const wired = commands.find(({ what }) => what.name === command.name)
         if (!wired) throw SatelliteDisabled(`Satellite "${part}" is disabled.`)

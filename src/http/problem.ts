@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
 import type { Deadline } from '../kernel/base/deadline.ts'
-import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
+import { DependencyUnavailable, defineError, type TenancyError, tenancyErrorOf } from '../kernel/base/errors.ts'
 import type { Logger } from '../kernel/base/logger.ts'
 import { parseTraceparent } from '../kernel/base/trace-context.ts'
 import { isDatabaseUnavailable } from '../kernel/database/database.ts'
@@ -70,7 +70,8 @@ export async function withProblemResponse(
 
 /** The part of an error that a caller may know: the text of an unexpected error is only logged. */
 export function toTenancyError(error: unknown): TenancyError {
-  if (error instanceof TenancyError) return error
+  const known = tenancyErrorOf(error)
+  if (known) return known
   const options = { retryAfterSeconds: RETRY_AFTER_SECONDS, cause: error }
   if (writeFailure(error) !== undefined) return DependencyUnavailable(CANNOT_STORE, options)
   if (isDatabaseUnavailable(error)) return DependencyUnavailable(UNREACHABLE, options)
@@ -104,10 +105,11 @@ export interface ProblemResponse {
   readonly body: string
 }
 
-/** The response to a Tenantry error; undefined for any other error, which the host handles. */
+/** The response to a Tenantry error, also in an error of a database library; undefined for any other, which the host handles. */
 export function toProblemResponse(error: unknown): ProblemResponse | undefined {
-  if (!(error instanceof TenancyError)) return undefined
-  const { status, headers, body } = problem(error)
+  const known = tenancyErrorOf(error)
+  if (!known) return undefined
+  const { status, headers, body } = problem(known)
   return { status, headers: { ...baseHeaders(), ...headers }, body: JSON.stringify(body) }
 }
 
@@ -122,7 +124,8 @@ export function toLoggedProblemResponse(
   const requestId = context.requestId ?? requestIdOf(request.header('x-request-id'))
   const traceparent = context.traceparent ?? parseTraceparent(request.header('traceparent'))
   return enterContext({ ...context, requestId, traceparent }, () => {
-    if (error instanceof TenancyError) logServerError(error, log, request.method)
+    const known = tenancyErrorOf(error)
+    if (known) logServerError(known, log, request.method)
     return toProblemResponse(error)
   })
 }
@@ -135,11 +138,12 @@ export interface Problem {
 }
 
 /**
- * For a host's own routes: the problem of a Tenantry error, or undefined for any other error. An unavailable database of Tenantry is
+ * For a host's own routes: the problem of a Tenantry error, also in an error of a database library, or undefined for any other error. An unavailable database of Tenantry is
  * `E_DEPENDENCY_UNAVAILABLE`; any other database error may concern a database of the host.
  */
 export function problemOf(error: unknown): Problem | undefined {
-  return error instanceof TenancyError ? problem(error) : undefined
+  const known = tenancyErrorOf(error)
+  return known && problem(known)
 }
 
 export function problemResponse(error: TenancyError): Response {
@@ -147,7 +151,7 @@ export function problemResponse(error: TenancyError): Response {
   return respondJson(status, body, headers)
 }
 
-export function problem({ code, title, status, message, extras, retryAfterSeconds, headers }: TenancyError): Problem {
+export function problem({ code, title, status, detail, extras, retryAfterSeconds, headers }: TenancyError): Problem {
   const { requestId } = currentContext()
   const seconds = retryAfterSeconds ?? (status === 503 ? RETRY_AFTER_SECONDS : undefined)
   return {
@@ -157,6 +161,6 @@ export function problem({ code, title, status, message, extras, retryAfterSecond
       'content-type': PROBLEM_TYPE,
       ...(seconds === undefined ? {} : { 'retry-after': String(Math.ceil(seconds)) }),
     },
-    body: { ...extras, type: `urn:tenantry:problem:${code}`, title, status, detail: message, code, requestId },
+    body: { ...extras, type: `urn:tenantry:problem:${code}`, title, status, detail, code, requestId },
   }
 }

@@ -32,7 +32,7 @@ export const appPath = (directory: string, given: string | undefined, env: Envir
 /** Imports the file of the installation, if there is one. Starts nothing. A running tenancy is stopped, and a fault. */
 export async function findApp(directory: string, given: string | undefined, env: Environment): Promise<Source> {
   const { path, fault } = locate(directory, given, env)
-  if (path !== undefined && fault === undefined) return readApp(path)
+  if (path !== undefined && fault === undefined) return readApp(path, directory)
   return { content: {}, path, base: directory, isDefinition: false, fault }
 }
 
@@ -74,7 +74,8 @@ function parseJson(text: string): any {
   }
 }
 
-async function readApp(path: string): Promise<Source> {
+/** @param directory base of a definition without one, as in the program that starts it */
+async function readApp(path: string, directory: string): Promise<Source> {
   const source = { content: {}, path, base: dirname(path), isDefinition: false }
   if (!existsSync(path)) return { ...source, fault: 'file not found' }
   try {
@@ -86,7 +87,7 @@ async function readApp(path: string): Promise<Source> {
     }
     if (exported === undefined) return { ...source, fault: 'has no default export. Export the definition as default.' }
     if (!isDefinition(exported)) return { ...source, content: exported }
-    return { ...source, content: exported.config, base: exported.directory ?? source.base, isDefinition: true }
+    return { ...source, content: exported.config, base: exported.directory ?? directory, isDefinition: true }
   } catch (error) {
     return { ...source, fault: error instanceof Error ? error.message : String(error) }
   }

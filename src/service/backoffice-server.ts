@@ -55,6 +55,7 @@ const given = (url: string): BackofficeServer => ({
 })
 
 async function embedded(config: ServiceConfig, { exclusive, signal, log }: Options): Promise<BackofficeServer> {
+  if (!exclusive && config.hasProgram) assertServed(config.dataDirectory)
   const directory = openDataDirectory(config.dataDirectory)
   const deadline = performance.now() + LOCK_WAIT_MS
   let isWaiting = false
@@ -73,6 +74,14 @@ async function embedded(config: ServiceConfig, { exclusive, signal, log }: Optio
     isWaiting = true
     await sleep(LOCK_POLL_MS) // The holder is a command, or a service that is starting.
   }
+}
+
+/** A command beside a program would create a database that the program does not use, and report on that. */
+function assertServed(directory: string): void {
+  if (hasCluster(directory)) return
+  throw new ConfigurationError([
+    'database.url or DATABASE_URL: required, the same as in your program. For the ready-made service in place of it, run "tenantry serve" first.',
+  ])
 }
 
 async function startOwn(

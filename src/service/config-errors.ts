@@ -17,6 +17,7 @@ const OF_SATELLITES = [
   'billing',
   'featureFlags',
   'impersonation',
+  'metrics.metrics',
   'metrics.retentionDays',
   'quotas',
   'settings',

@@ -46,6 +46,8 @@ export interface ServiceConfig extends Omit<Parsed, FromEnvironment> {
   readonly file: string | undefined
   /** Directory of relative paths. */
   readonly base: string
+  /** Whether a program starts the same definition. */
+  readonly hasProgram: boolean
   readonly prefix: string
   readonly adminTokens: readonly AdminToken[]
   readonly port: number
@@ -145,6 +147,7 @@ export async function resolveConfig(
     ...rest,
     file: path,
     base,
+    hasProgram: isDefinition,
     prefix: both.prefix ?? DEFAULT_PREFIX,
     adminTokens: [...tokenOf(settings.TENANTRY_ADMIN_TOKEN), ...(rest.adminTokens ?? [])],
     port: settings.PORT,

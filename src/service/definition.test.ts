@@ -12,6 +12,7 @@ import type { Satellite } from '../tenancy/satellite.ts'
 import { createTestDatabase } from '../testing/base/database.ts'
 import { dropWithRoles } from '../testing/base/roles.ts'
 import { TEST_APP_KEY } from '../testing/base/tenancy.ts'
+import { findApp } from './app-file.ts'
 import { archivesOf } from './archives.ts'
 import { resolveConfig } from './config.ts'
 import { type Config, createTenancy, defineTenancy } from './definition.ts'
@@ -240,4 +241,16 @@ test('a definition starts with the built-in satellites, a satellite of the host,
     await own.stop()
     expect(own.kernel.log.level, level).toBe(used)
   }
+})
+
+test('without import.meta, relative paths of a definition are relative to the working directory, in commands as in programs', async () => {
+  const source = JSON.stringify(pathToFileURL(join(import.meta.dirname, 'definition.ts')).href)
+  const baseWith = async (name: string, module: string) => {
+    const path = join(folder, name)
+    const content = `import { defineTenancy } from ${source}\nexport default defineTenancy({}${module})`
+    writeFileSync(path, content)
+    return (await findApp('/elsewhere', path, {})).base
+  }
+  expect(await baseWith('without.ts', '')).toBe('/elsewhere')
+  expect(await baseWith('with.ts', ', import.meta')).toBe(folder)
 })

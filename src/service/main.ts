@@ -53,7 +53,7 @@ export interface OpenOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-interface Purpose extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 'keepsTables'> {
+interface Purpose extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 'keepsTablesOf'> {
   readonly role: Role
   readonly exclusive?: boolean
   readonly allowsReadOnly?: boolean

@@ -5,7 +5,7 @@
  *   import { builtInSatellites } from 'tenantry/satellites'
  *   defineTenancy({ satellites: [...builtInSatellites({ sso: false, webhooks: { maxAttempts: 8 } }), announcements()] })
  */
-import type { Satellite } from '../tenancy/satellite.ts'
+import type { NamedSatellite, Satellite, ServiceType } from '../tenancy/satellite.ts'
 
 /** Deleting a folder and its line here removes exactly that feature. */
 const modules = await Promise.all([
@@ -24,7 +24,9 @@ const modules = await Promise.all([
 type BuiltIn = ReturnType<(typeof modules)[number]['default']>
 
 /** Without options, for declarations. */
-export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) => satellite())
+export const satellites: readonly Satellite[] = modules.map(({ default: satellite }) =>
+  (satellite as () => Satellite)(),
+)
 
 /** Satellites without usable defaults: enabled only by their settings. */
 const ONLY_CONFIGURED: ReadonlySet<string> = new Set(['billing'])
@@ -46,15 +48,31 @@ type Disabled<Options> =
   | { [Key in keyof Options]: Options[Key] extends false ? Key : never }[keyof Options]
   | ('billing' extends keyof Options ? never : 'billing')
 
+/** Names that options declare. It names no satellite's module, because a folder can be deleted. */
+interface DeclaredBy<Options> {
+  readonly flag: Options extends { readonly featureFlags: { readonly flags: readonly (infer Flag)[] } } ? Flag : never
+  readonly event: Options extends { readonly webhooks: { readonly events: infer Events } } ? Events : never
+  readonly metric: Options extends { readonly metrics: { readonly metrics: readonly (infer Key)[] } } ? Key : never
+  readonly quota: Options extends { readonly quotas: { readonly unlimited: readonly (infer Quota)[] } } ? Quota : never
+  readonly setting: Options extends { readonly settings: { readonly define: infer Define } } ? Define : never
+}
+
+/** The satellites with these declared names in place of their own, which are those of any options. */
+type WithDeclared<One, Declared> = One extends { readonly types?: { readonly service: infer Type extends ServiceType } }
+  ? 'types' extends keyof One
+    ? NamedSatellite<One['name' & keyof One] & string, Type, Declared>
+    : One
+  : One
+
 /**
  * The satellites of Tenantry, each with its options: all except those with `false`, and `billing` only with options.
  *
  * @throws E_INVALID_REQUEST for invalid options, and for unknown names
- * @example builtInSatellites({ sso: false, audit: { retentionDays: 400 } })
+ * @example builtInSatellites({ sso: false, audit: { retentionDays: 400 }, featureFlags: { flags: ['new-editor'] } })
  */
 export function builtInSatellites<const Options extends BuiltInOptions = {}>(
   options?: Options,
-): Exclude<BuiltIn, { readonly name: NameOf<Disabled<Options>> }>[] {
+): WithDeclared<Exclude<BuiltIn, { readonly name: NameOf<Disabled<Options>> }>, DeclaredBy<Options>>[] {
   const given: Readonly<Record<string, unknown>> = options ?? {}
   const keys = satellites.map(({ name }) => keyOf(name))
   const unknown = Object.keys(given).find((key) => !keys.includes(key))

@@ -5,6 +5,7 @@ import { DEFAULT_PREFIX } from '../http/app.ts'
 import { AdminToken } from '../http/tokens.ts'
 import type { Clock } from '../kernel/base/clock.ts'
 import type { Logger } from '../kernel/base/logger.ts'
+import type { HostSchema } from '../kernel/declarations/host-schema.ts'
 import { ResilienceSettings } from '../kernel/resilience/resilience.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import type { TenantMigration } from '../tenants/isolation/migrations.ts'
@@ -24,6 +25,8 @@ export const CHECKS = ['backoffice', 'store', 'circuits', 'logins']
 
 export const NO_SATELLITE = 'must be a satellite'
 export const isSatellite = (value: any): value is Satellite => typeof value?.service === 'function'
+
+const Names = z.array(z.string()).readonly().optional()
 
 const ServiceKeys = {
   prefix: PathPrefix.optional().describe(`Path prefix of the admin API. Default: \`${DEFAULT_PREFIX}\``),
@@ -75,6 +78,10 @@ export const Configuration = z.strictObject({
     .record(Placement, PlacementSettings)
     .default({})
     .describe('PostgreSQL servers by name. `main` is the server of the backoffice'),
+  tables: z
+    .custom<object>((value) => typeof value === 'object' && value !== null, 'must be tables<Database>()')
+    .optional()
+    .describe('Type of the tables of tenants, in code only: `tables<Database>()`. No effect at run time'),
   migrations: z
     .union([
       z.string().min(1),
@@ -133,6 +140,7 @@ export const Configuration = z.strictObject({
   featureFlags: z
     .strictObject({
       cacheTtl: z.number().min(1).max(86_400).default(60).describe('Seconds until an unchanged flag is read again'),
+      flags: Names.describe('Flags that exist. Others are rejected. Default: any flag'),
     })
     .prefault({})
     .describe('Feature flags'),
@@ -155,6 +163,7 @@ export const Configuration = z.strictObject({
   quotas: z
     .strictObject({
       headers: z.boolean().default(true).describe('Whether responses have `RateLimit` and `RateLimit-Policy`'),
+      unlimited: Names.describe('Quotas without a limit in any plan. If given, other unlimited names are rejected'),
     })
     .prefault({})
     .describe('Quotas'),
@@ -171,6 +180,12 @@ export const Configuration = z.strictObject({
     .describe('Single sign-on'),
   webhooks: z
     .strictObject({
+      events: z
+        .record(z.string(), z.custom<HostSchema>())
+        .optional()
+        .describe(
+          'Events of the host by name: JSON Schemas of payloads. In TypeScript also Zod schemas. Default: any event',
+        ),
       maxAttempts: z.int().min(1).max(20).default(5).describe('Number of attempts, including the first'),
       timeoutMs: z.int().min(100).max(60_000).default(10_000).describe('Time limit of one attempt'),
       retentionDays: z.int().min(1).max(3_650).default(30).describe('Minimum retention of deliveries, in days'),
@@ -229,6 +244,7 @@ export const Configuration = z.strictObject({
         .max(36_500)
         .optional()
         .describe("Days to keep tenants' daily metrics. Default: unlimited"),
+      metrics: Names.describe('Keys that the host counts. Others are rejected. Default: any key'),
     })
     .prefault({})
     .describe('Metrics of the service and of each tenant'),

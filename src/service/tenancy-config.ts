@@ -8,7 +8,7 @@ import type { ServiceConfig } from './config.ts'
 import { defaultOf, isolationDrivers } from './isolation-drivers.ts'
 import { storeOf } from './stores.ts'
 
-interface Given extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 'keepsTables' | 'signal'> {
+interface Given extends Pick<TenancyConfig, 'needsSameSettings' | 'isCommand' | 'keepsTablesOf' | 'signal'> {
   readonly url: string
   readonly appKey: string
   readonly satellites: readonly Satellite[]

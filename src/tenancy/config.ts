@@ -12,7 +12,7 @@ import type { IsolationDriver } from '../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../tenants/isolation/migrations.ts'
 import type { PlansConfig } from '../tenants/registry/plans.ts'
 import type { Archives } from '../tenants/transfers/archive/port.ts'
-import type { Satellite } from './satellite.ts'
+import type { AnySatellite, Satellite } from './satellite.ts'
 
 /**
  * `all` serves requests and works on jobs, `api` only sends jobs, `worker` works on jobs. A command uses `api`, or
@@ -20,7 +20,7 @@ import type { Satellite } from './satellite.ts'
  */
 export type Role = 'all' | 'api' | 'worker' | 'command'
 
-export interface TenancyConfig<Satellites extends readonly Satellite[] = readonly Satellite[]> {
+export interface TenancyConfig<Satellites extends readonly AnySatellite[] = readonly Satellite[]> {
   /** The backoffice database; its role also owns the tenants' schemas. */
   readonly database: DatabaseOptions
   /** 32 bytes, base64: encrypts secrets, signs cursors and sessions. Store it with your backups. */
@@ -61,8 +61,11 @@ export interface TenancyConfig<Satellites extends readonly Satellite[] = readonl
   readonly needsSameSettings?: SameSettings | undefined
   /** Whether the process runs one command: a service with other settings starts beside it. Default: false. */
   readonly isCommand?: boolean | undefined
-  /** Whether pending migrations of the backoffice are not run if a running process has other settings. Default: false. */
-  readonly keepsTables?: boolean | undefined
+  /**
+   * Part whose tables the process reads. If a running process has other settings, no migrations of the backoffice run, and the start
+   * fails without those tables. Absent: migrations run.
+   */
+  readonly keepsTablesOf?: string | undefined
   /** Ends the wait of the start for the migrations of another process; the start then fails with its reason. */
   readonly signal?: AbortSignal | undefined
   readonly health?: { readonly critical?: readonly string[] }

@@ -17,6 +17,7 @@ import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
 import { outboxPart, relayPart } from '../tenants/outbox/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
+import { tableImportsPart } from '../tenants/sql-import/tables/part.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
 import { tables } from '../tenants/tenant/tables.ts'
 import type { TenantServices } from '../tenants/tenant-services.ts'
@@ -89,6 +90,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     adoptionsPart,
     provisioningPart,
     handlesPart,
+    tableImportsPart,
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)

@@ -1,16 +1,43 @@
 /** Defines satellites: optional parts of a tenancy whose services use the tenants. */
 import { commandsOf } from '../kernel/api/projection.ts'
+import type { Kernel } from '../kernel/kernel.ts'
 import type { Part } from '../kernel/part-definition.ts'
+import { settingText } from '../kernel/processes/settings.ts'
+import type { Names } from '../tenants/tenant/names.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 
 export type { AnyOperation } from '../kernel/api/operation.ts'
 export type { Received, Receiver } from '../kernel/part-definition.ts'
+export type { Names } from '../tenants/tenant/names.ts'
 
 /** The name is camelCase: `tenancy.auditLogs` is its service. */
 export interface Satellite<Name extends string = string, Service = any> extends Part<Name, Service, Tenants> {
   readonly summary: string
   /** Options that the processes of a backoffice must share, by name, as text without secrets. */
   readonly sharedOptions?: Readonly<Record<string, string>>
+}
+
+/** Any satellite, as a constraint. Not generic: the inference of names in a list of satellites would widen them to `string`. */
+export interface AnySatellite {
+  readonly name: string
+  readonly summary: string
+  readonly service: (kernel: Kernel, tenants: Tenants) => unknown
+}
+
+/** A service whose type depends on the declared names: `service` is a function of `this['names']`. */
+export interface ServiceType {
+  readonly names: Names
+  readonly service: unknown
+}
+
+/** The service for some names. */
+export type ServiceFor<Type extends ServiceType, N extends Names> = (Type & { readonly names: N })['service']
+
+/** A satellite of Tenantry with a `ServiceType`, and the names that its options declare. */
+export interface NamedSatellite<Name extends string, Type extends ServiceType, Declared = {}>
+  extends Satellite<Name, any> {
+  /** Absent: only for the compiler. */
+  readonly types?: { readonly service: Type; readonly declared: Declared }
 }
 
 /**
@@ -28,7 +55,8 @@ export function defineSatellite<const Name extends string, Service>(
   return { ...satellite, commands: [...projected, ...commands] }
 }
 
-/** The services of a list of satellites, by name. */
-export type ServicesOf<Satellites extends readonly Satellite[]> = {
-  readonly [One in Satellites[number] as One['name']]: ReturnType<One['service']>
-}
+/** `sharedOptions` of plain options: each value as JSON. Options without a value are left out. Give it no secret. */
+export const optionTexts = (options: object): Record<string, string> =>
+  Object.fromEntries(
+    Object.entries(options).flatMap(([name, value]) => (value === undefined ? [] : [[name, settingText(value)]])),
+  )

@@ -23,15 +23,18 @@ import type { EventOf, EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import { Metrics, type Series } from '../kernel/metrics/metrics.ts'
 import { COMMAND, Processes } from '../kernel/processes/processes.ts'
+import { SettingsConflict } from '../kernel/processes/settings.ts'
 import { type Check, createHealth, type Health } from '../kernel/resilience/health.ts'
 import { healthSeries } from '../kernel/resilience/health-metrics.ts'
 import { openTracing } from '../kernel/resilience/tracing.ts'
 import { createGuard, type Guard, type GuardOptions } from '../tenants/guard/guard.ts'
-import type { TenantHandle } from '../tenants/handles/handle.ts'
+import type { Tenant } from '../tenants/handles/handle.ts'
 import type { OwnedScope, Scope } from '../tenants/handles/tenant-context.ts'
 import type { HostJobs } from '../tenants/host-jobs/part.ts'
 import { PLACEMENT_PASSWORDS } from '../tenants/isolation/own-logins.ts'
 import { assertDriversOfTenants } from '../tenants/isolation/used-drivers.ts'
+import type { PlansConfig } from '../tenants/registry/plans.ts'
+import type { Names } from '../tenants/tenant/names.ts'
 import type { Tenants } from '../tenants/tenants.ts'
 import {
   checksOf,
@@ -48,18 +51,20 @@ import {
 } from './composition.ts'
 import type { TenancyConfig } from './config.ts'
 import { openKernel } from './kernel.ts'
+import type { NamesOf, ServicesOf } from './names.ts'
 import { partsOf } from './parts.ts'
 import { processSettings } from './process-settings.ts'
-import type { AnyOperation, Receiver, Satellite, ServicesOf } from './satellite.ts'
+import type { AnyOperation, AnySatellite, Receiver, Satellite } from './satellite.ts'
 import { settingsOf } from './settings.ts'
 import { VERSION } from './version.ts'
 
 export type { Wired } from './composition.ts'
 export type { Role, TenancyConfig } from './config.ts'
 
-export interface Core extends Scope, HostJobs {
+/** The members of every tenancy, for the host's tables `DB` and its declared names `N`. */
+export interface Core<DB = any, N extends Names = Names> extends Scope<DB, N>, HostJobs<DB, N> {
   readonly kernel: Kernel
-  readonly tenants: Tenants
+  readonly tenants: Tenants<DB, N>
   readonly health: Health
   readonly doctor: Doctor
   /** The metrics of a scrape; a host can register its own series. */
@@ -74,9 +79,9 @@ export interface Core extends Scope, HostJobs {
    * The storage of an active tenant; throws the error of a guarded route otherwise. It can be kept: each single
    * statement and each transaction checks status and location again.
    */
-  tenant<Tables = any>(id: string): Promise<TenantHandle<Tables>>
+  tenant<Tables = DB>(id: string): Promise<Tenant<Tables, N>>
   /** A guard for the host's own routes; the adapters of `tenantry/express` and others run it before them. */
-  guard(options: GuardOptions): Guard
+  guard(options: GuardOptions): Guard<DB, N>
   /** Runs `work` in one transaction of the backoffice, which all calls of Tenantry inside join. */
   transaction<T>(work: () => Promise<T>): Promise<T>
   /**
@@ -87,12 +92,18 @@ export interface Core extends Scope, HostJobs {
   stop(): Promise<void>
 }
 
-export type Tenancy<Satellites extends readonly Satellite[] = readonly Satellite[]> = Core & ServicesOf<Satellites>
+/** A running tenancy: its members, and the services of its satellites by name. */
+export type Tenancy<
+  S extends readonly AnySatellite[] = readonly Satellite[],
+  DB = any,
+  P extends PlansConfig = PlansConfig,
+> = Core<DB, NamesOf<P, S>> & ServicesOf<S, NamesOf<P, S>>
 
-export async function createTenancy<const Satellites extends readonly Satellite[] = []>(
+export async function createTenancy<const Satellites extends readonly AnySatellite[] = []>(
   config: TenancyConfig<Satellites>,
 ): Promise<Tenancy<Satellites>> {
-  const { satellites = [] as readonly Satellite[], health: { critical } = {}, role = 'all' } = config
+  const { health: { critical } = {}, role = 'all' } = config
+  const satellites = (config.satellites ?? []) as readonly Satellite[]
   const given = await settingsOf(config)
   const { secrets, store } = given
   const parts = partsOf(store, satellites)
@@ -115,8 +126,9 @@ export async function createTenancy<const Satellites extends readonly Satellite[
     stops.push(() => processes.stop())
     const prepare = async (client: Session, isDifferent: boolean) => {
       await assertDriversOfTenants(client, drivers)
-      if (!isDifferent || !config.keepsTables) return migrateLocked(client, tablesOf(parts))
+      if (!isDifferent || !config.keepsTablesOf) return migrateLocked(client, tablesOf(parts))
       const pending = await pendingMigrations(client, tablesOf(parts))
+      assertTablesOf(config.keepsTablesOf, pending)
       if (pending.length > 0) log.info({ pending }, 'a running process has other settings; migrations were not run')
     }
     const canWrite = !config.allowsReadOnly || (await isWritable(database))
@@ -153,11 +165,19 @@ export async function createTenancy<const Satellites extends readonly Satellite[
       checks: checksOf(all.filter(isOptional)),
       stop,
     })
-    return Object.assign(core, servicesOf(all.filter(isOptional))) as Tenancy<Satellites>
+    return Object.assign(core, servicesOf(all.filter(isOptional))) as unknown as Tenancy<Satellites>
   } catch (error) {
     await stop()
     throw explained(error)
   }
+}
+
+/** @param pending migrations as `part/name`, which were not run */
+function assertTablesOf(part: string, pending: readonly string[]): void {
+  if (!pending.some((one) => one.startsWith(`${part}/`))) return
+  throw SettingsConflict(
+    `The backoffice lacks tables of "${part}", and a running process has other settings. Start the service with these settings first.`,
+  )
 }
 
 const buildInfo: Series = {

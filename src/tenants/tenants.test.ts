@@ -94,7 +94,7 @@ describe('a new tenant', () => {
     ['an unknown driver', { name: 'x', isolation: 'paper' }, 'isolation'],
     ['an unknown placement', { name: 'x', placement: 'moon' }, 'placement'],
     ['an unknown plan', { name: 'x', metadata: { plan: 'platinum' } }, 'metadata.plan'],
-    ['a plan that is not a text', { name: 'x', metadata: { plan: 7 } }, 'metadata.plan'],
+    ['a plan that is not a text', { name: 'x', metadata: { plan: 7 } } as never, 'metadata.plan'],
     [
       'a plan with the name of a member of Object.prototype',
       { name: 'x', metadata: { plan: 'constructor' } },

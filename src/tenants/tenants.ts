@@ -14,7 +14,7 @@ import type { Released } from './adoption/requests.ts'
 import { type BackofficeRestore, reconcileAfterRestore } from './backoffice-recovery.ts'
 import { DeadLetters } from './dead-letters.ts'
 import { assertAgrees } from './handles/agreement.ts'
-import type { TenantHandle } from './handles/handle.ts'
+import type { Tenant } from './handles/handle.ts'
 import { usable } from './handles/router.ts'
 import type { Transition } from './lifecycle/transitions.ts'
 import { register } from './registry/registration.ts'
@@ -24,21 +24,25 @@ import type { Located } from './registry/tenant-cache.ts'
 import { TenantUpdates } from './registry/updates.ts'
 import { PlanNotFound, PlanResolvedByHost } from './tenant/errors.ts'
 import { TenantCreated, TenantEnteredMaintenance, TenantExitedMaintenance, TenantUpdated } from './tenant/events.ts'
+import type { Names } from './tenant/names.ts'
 import type { TenantRow } from './tenant/tables.ts'
 import {
   MaintenanceRequest,
   Metadata,
   mergePatch,
   NewTenant,
-  type Tenant,
   TenantChange,
+  type TenantRecord,
   toTenant,
 } from './tenant/tenant.ts'
 import type { TenantServices } from './tenant-services.ts'
 import { requestInstallation } from './transfers/requests/installation.ts'
 import { keepMaintenance } from './transfers/requests/requests.ts'
 
-export class Tenants {
+/** Metadata with the name of a plan, which is that of the tenant unless `plans.getPlan` decides. */
+type Planned<Request, N extends Names> = Request & { readonly metadata?: { readonly plan?: N['plan'] | null } }
+
+export class Tenants<DB = any, N extends Names = Names> {
   readonly registry: TenantServices['registry']
   readonly plans: TenantServices['plans']
   readonly installation: TenantServices['provisioning']
@@ -59,6 +63,8 @@ export class Tenants {
   readonly outbox: TenantServices['outbox']
   /** Adoption of existing storage. */
   readonly adoptions: TenantServices['adoptions']
+  /** Imports of dumps with tables. */
+  readonly tableImports: TenantServices['tableImports']
   /** Jobs that failed permanently. */
   readonly deadLetters: DeadLetters
   readonly #kernel: Kernel
@@ -84,6 +90,7 @@ export class Tenants {
     this.storage = services.storage
     this.outbox = services.outbox
     this.adoptions = services.adoptions
+    this.tableImports = services.tableImports
     this.deadLetters = new DeadLetters(kernel)
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions
@@ -92,7 +99,7 @@ export class Tenants {
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
-  async create(request: z.input<typeof NewTenant>): Promise<Tenant> {
+  async create(request: Planned<z.input<typeof NewTenant>, N>): Promise<TenantRecord> {
     const { id = uuidv7(), name, metadata, domains, ...options } = parsed(NewTenant, request)
     this.plans.check(metadata)
     const { driver, placement } = this.storage.choose(options.isolation, options.placement)
@@ -115,21 +122,21 @@ export class Tenants {
     })
   }
 
-  get(id: string): Promise<Tenant> {
+  get(id: string): Promise<TenantRecord> {
     return this.registry.get(id)
   }
 
   /** Locks a tenant, also a deleted one, until the end of the current transaction. `E_TENANT_NOT_FOUND` */
-  async lock(id: string): Promise<Tenant> {
+  async lock(id: string): Promise<TenantRecord> {
     return toTenant(await lockExistingTenant(this.#kernel.database, id))
   }
 
-  list(filter: TenantFilter): Promise<PageOf<Tenant>> {
+  list(filter: TenantFilter): Promise<PageOf<TenantRecord>> {
     return this.registry.list(filter)
   }
 
   /** Changes name, metadata (merge patch) and domains; omitted members stay unchanged. */
-  async update(id: string, request: z.input<typeof TenantChange>): Promise<Tenant> {
+  async update(id: string, request: Planned<z.input<typeof TenantChange>, N>): Promise<TenantRecord> {
     const { name, domains, metadata } = parsed(TenantChange, request)
     return this.#edit(id, 'tenants.update', (row) => ({
       name: name ?? row.name,
@@ -139,7 +146,7 @@ export class Tenants {
   }
 
   /** Writes `metadata.plan`. `E_PLAN_NOT_FOUND`, or `E_PLAN_RESOLVED_BY_HOST` if the host has configured `getPlan`. */
-  async setPlan(id: string, plan: string): Promise<Tenant> {
+  async setPlan(id: string, plan: N['plan']): Promise<TenantRecord> {
     if (this.plans.isDecidedByHost) {
       throw PlanResolvedByHost("The host's getPlan decides the plan of a tenant. Change it there.")
     }
@@ -201,7 +208,7 @@ export class Tenants {
   }
 
   /** Requests of the tenant receive 503 until `exitMaintenance`; its status is unchanged. */
-  async enterMaintenance(id: string, request: z.input<typeof MaintenanceRequest> = {}): Promise<Tenant> {
+  async enterMaintenance(id: string, request: z.input<typeof MaintenanceRequest> = {}): Promise<TenantRecord> {
     const { message = null, retryAfterSeconds } = parsed(MaintenanceRequest, request)
     return this.#updates.run(id, {
       action: 'tenants.enterMaintenance',
@@ -216,7 +223,7 @@ export class Tenants {
     })
   }
 
-  exitMaintenance(id: string): Promise<Tenant> {
+  exitMaintenance(id: string): Promise<TenantRecord> {
     return this.#updates.run(id, {
       action: 'tenants.exitMaintenance',
       next: () => ({ maintenance: null }),
@@ -229,8 +236,8 @@ export class Tenants {
     return reconcileAfterRestore(this.#kernel, this, this.#retentionMs)
   }
 
-  /** The tenant's storage. Throws the error of a guarded route if the tenant is not usable. */
-  async handle(id: string): Promise<TenantHandle> {
+  /** A usable tenant. Throws the error of a guarded route otherwise. */
+  async handle(id: string): Promise<Tenant<DB, N>> {
     assertAgrees(id)
     return this.handles.of(usable(id, this.registry.peek(id) ?? (await this.registry.find(id))))
   }
@@ -247,12 +254,12 @@ export class Tenants {
   }
 
   /** Resolves when the tenant is no longer provisioning, or with its current state if `signal` aborts. */
-  waitUntilInstalled(id: string, signal: AbortSignal): Promise<Tenant> {
-    const isDone = ({ status }: Tenant) => status !== 'provisioning'
+  waitUntilInstalled(id: string, signal: AbortSignal): Promise<TenantRecord> {
+    const isDone = ({ status }: TenantRecord) => status !== 'provisioning'
     return this.registry.until(id, () => this.get(id), isDone, signal)
   }
 
-  #edit(id: string, action: string, next: (row: TenantRow) => Partial<TenantRow>): Promise<Tenant> {
+  #edit(id: string, action: string, next: (row: TenantRow) => Partial<TenantRow>): Promise<TenantRecord> {
     return this.#updates.run(id, {
       action,
       next,

@@ -2,7 +2,7 @@
 import type { Kysely } from 'kysely'
 import { expect } from 'vitest'
 import { CONNECTIONS, openSubject } from '../../src/drivers/isolation/proof/subject.fixture.ts'
-import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { StorageHandle } from '../../src/tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../src/tenants/isolation/driver.ts'
 import { locationIn, proofMigrations, provisionedIn, type Subject } from '../../src/testing/base/subject.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
@@ -16,14 +16,14 @@ export interface Environment {
   readonly subject: Subject
   readonly driver: IsolationDriver
   readonly proxy: FaultProxy
-  readonly handles: readonly TenantHandle[]
+  readonly handles: readonly StorageHandle[]
 }
 
 export async function openEnvironment(serverUrl: string, kind: string): Promise<Environment> {
   const proxy = await startFaultProxy(serverUrl)
   const subject = await openSubject(serverUrl, kind, { way: (url) => proxy.through(url), limits: { waitMs: WAIT_MS } })
   const driver = await subject.open(proofMigrations('postgres'))
-  const handles: TenantHandle[] = []
+  const handles: StorageHandle[] = []
   for (const id of TENANTS) handles.push(await provisionedIn(subject, driver, id))
   for (const { id, db } of handles)
     await db

@@ -7,7 +7,7 @@ import { expect } from 'vitest'
 import { KINDS } from '../../src/drivers/isolation/proof/subject.fixture.ts'
 import { ROWS_SCHEMA } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { postgresStore } from '../../src/drivers/store/postgres.ts'
-import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import type { IsolationDriver, StorageLocation } from '../../src/tenants/isolation/driver.ts'
 import { toLocation } from '../../src/tenants/registry/registry.ts'
 import { type FakeClock, fakeClock } from '../../src/testing/base/clock.ts'
@@ -154,5 +154,5 @@ export async function expectWhole(environment: TenancyEnvironment): Promise<void
 /** Connections of the owner that migrations and fences of the setup have opened. */
 const OWNERS = 16
 
-export const ownersOf = async ({ db }: Pick<TenantHandle, 'db'>): Promise<string[]> =>
+export const ownersOf = async ({ db }: Pick<Tenant, 'db'>): Promise<string[]> =>
   (await raw(db, 'select owner from items order by id')).map(({ owner }) => owner)

@@ -6,9 +6,9 @@ import {
   fromHeader,
   type Guard,
   type GuardedRequest,
-  type GuardedTenant,
   type Http,
   type Tenancy,
+  type Tenant,
 } from 'tenantry'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 import { impersonation } from 'tenantry/satellites/impersonation'
@@ -27,7 +27,7 @@ export type ApplicationTenancy = Tenancy<typeof satellites>
 export const CONFIG = {
   satellites,
   plans: { defaultPlan: 'free', definitions: { free: { limits: { exports: EXPORTS } } } },
-} satisfies Partial<Config<typeof satellites>>
+} satisfies Partial<Config<any, any, typeof satellites>>
 
 export interface Called extends GuardedFetch {
   /** As received. */
@@ -72,6 +72,10 @@ export function applicationOf(tenancy: ApplicationTenancy): Application {
       'GET /central/tenant': async ({ tenant }) => ({ tenant: tenant.id }),
       'GET /central/storage': async () => ({ tenant: (await tenancy.tenant('acme')).id }),
       'GET /never': () => tenancy.tenants.get('never'),
+      'GET /wrapped': async () => {
+        const driverError = await tenancy.tenants.get('never').catch((error) => error)
+        throw Object.assign(new Error('select 1 failed'), { driverError }) // as TypeORM
+      },
       'GET /broken': async () => {
         throw new Error('mine')
       },
@@ -91,7 +95,7 @@ export function applicationOf(tenancy: ApplicationTenancy): Application {
 const userOf = (request: GuardedRequest): string => String(request.header('x-user') ?? 'ann')
 
 /** A result of about 1 MB, read piece by piece while it is sent. */
-async function* rowsOf({ id, pool }: GuardedTenant): AsyncGenerator<string> {
+async function* rowsOf({ id, pool }: Tenant): AsyncGenerator<string> {
   for (let piece = 0; piece < 20; piece++) {
     const { rows } = await pool.query(`select repeat('x', 50000) as text`)
     yield `${id} ${rows[0].text}\n`

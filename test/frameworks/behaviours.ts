@@ -58,8 +58,14 @@ const table: Readonly<Record<string, Behaviour>> = {
     isProblem(await call('GET /central/storage', { headers }), 500, 'E_TENANT_MISMATCH')
   },
 
-  async 'an error of Tenantry in a route becomes a problem, another error reaches the host'({ tenantId }, call) {
+  async 'an error of Tenantry in a route becomes a problem, also in one of a library, and another error reaches the host'(
+    { tenantId },
+    call,
+  ) {
     isProblem(await call('GET /never', { headers: of(tenantId) }), 404, 'E_TENANT_NOT_FOUND')
+    const wrapped = await call('GET /wrapped', { headers: of(tenantId) })
+    isProblem(wrapped, 404, 'E_TENANT_NOT_FOUND')
+    expect(wrapped.json.detail).toBe('Tenant "never" not found.')
     const { status, headers } = await call('GET /broken', { headers: of(tenantId) })
     expect(status).toBe(500)
     expect(headers['content-type'] ?? '').not.toMatch(PROBLEM)

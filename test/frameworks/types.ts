@@ -3,7 +3,7 @@ import type { Request as ExpressRequest, Response as ExpressResponse, NextFuncti
 import type { FastifyRequest } from 'fastify'
 import type { Context } from 'hono'
 import type { ParameterizedContext } from 'koa'
-import type { ForEachTenantResult, Guard, GuardedTenant, Tenancy, TenantHandle } from 'tenantry'
+import type { ForEachTenantResult, Guard, Tenancy, Tenant } from 'tenantry'
 import { enforceQuota as limitRoute } from 'tenantry/express'
 import { type GuardedEnv, tenantOf } from 'tenantry/hono'
 import type { GuardedState } from 'tenantry/koa'
@@ -19,15 +19,15 @@ declare const guard: Guard
 declare const application: Application
 
 // The tenant of a guarded route needs no check. The optional one does.
-is<Equal<ExpressRequest['tenant'], GuardedTenant>>()
-is<Equal<FastifyRequest['tenant'], GuardedTenant>>()
-is<Equal<GuardedState['tenant'], GuardedTenant>>()
-is<Equal<GuardedFetch['tenant'], GuardedTenant>>()
-is<Equal<ExpressRequest['optionalTenant'], GuardedTenant | undefined>>()
-is<Equal<FastifyRequest['optionalTenant'], GuardedTenant | undefined>>()
-export const ofHono = (context: Context<GuardedEnv>): GuardedTenant => tenantOf(context)
+is<Equal<ExpressRequest['tenant'], Tenant>>()
+is<Equal<FastifyRequest['tenant'], Tenant>>()
+is<Equal<GuardedState['tenant'], Tenant>>()
+is<Equal<GuardedFetch['tenant'], Tenant>>()
+is<Equal<ExpressRequest['optionalTenant'], Tenant | undefined>>()
+is<Equal<FastifyRequest['optionalTenant'], Tenant | undefined>>()
+export const ofHono = (context: Context<GuardedEnv>): Tenant => tenantOf(context)
 export const ofKoa = ({ state }: ParameterizedContext<GuardedState>): string => state.tenant.id
-export function replace(request: ExpressRequest, tenant: GuardedTenant): void {
+export function replace(request: ExpressRequest, tenant: Tenant): void {
   // @ts-expect-error the tenant of a request cannot be replaced
   request.tenant = tenant
 }
@@ -76,7 +76,7 @@ tenancy.job(() => undefined, { onUnusable: 'fail' })
 is<Equal<ReturnType<typeof tenancy.carry<{ to: string }>>['to'], string>>()
 export const loop: Promise<ForEachTenantResult> = tenancy.forEachTenant(
   { status: 'active' },
-  (tenant: TenantHandle) => tenant.id,
+  (tenant: Tenant) => tenant.id,
 )
 // @ts-expect-error only the storage of active tenants can be used
 tenancy.forEachTenant({ status: 'suspended' }, () => undefined)

@@ -19,12 +19,13 @@ import * as onNode from '../../src/http/hosts/node.ts'
 import type { GuardedListener } from '../../src/http/hosts/node-guard.ts'
 import * as onWeb from '../../src/http/hosts/web.ts'
 import type { Logger } from '../../src/kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../src/tenants/guard/guard.ts'
+import type { Guard } from '../../src/tenants/guard/guard.ts'
+import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import { addressOf, type Host, listening, webServerWithErrors } from './hosts.ts'
 import { type NestSetup, nestOnExpress, nestOnFastify } from './nest-application.ts'
 
 export interface Called {
-  readonly tenant: GuardedTenant | undefined
+  readonly tenant: Tenant | undefined
   readonly body: unknown
 }
 

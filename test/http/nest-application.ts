@@ -26,14 +26,14 @@ import {
   type TenantryModuleOptions,
 } from '../../src/http/hosts/nestjs.ts'
 import type { ActiveImpersonation } from '../../src/kernel/base/context.ts'
-import type { GuardedTenant } from '../../src/tenants/guard/guard.ts'
+import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import type { Host } from './hosts.ts'
 
 export interface NestCalled {
   /** Of Express or Fastify. */
   readonly request: any
   readonly response: any
-  readonly tenant: GuardedTenant | undefined
+  readonly tenant: Tenant | undefined
   readonly impersonation: ActiveImpersonation | undefined
 }
 
@@ -127,7 +127,7 @@ function moduleOf({ routes, module }: NestSetup): Type {
 /** A controller with one route. */
 function controllerOf({ method, path, handle, guards = [], needsTenant = false, responds = false }: NestRoute): Type {
   class OneRoute {
-    call(request: any, tenant: GuardedTenant | undefined, active: ActiveImpersonation | undefined, response: any) {
+    call(request: any, tenant: Tenant | undefined, active: ActiveImpersonation | undefined, response: any) {
       return handle({ request, response, tenant, impersonation: active })
     }
   }

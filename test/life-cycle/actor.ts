@@ -1,6 +1,6 @@
 /** Performs actions in one tenancy, and returns their results. */
 import type { Tenancy } from '../../src/tenancy/tenancy.ts'
-import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import { InstallTenant } from '../../src/tenants/tenant/job-types.ts'
 import { readNotes, writePair } from './notes.ts'
 import type { Act } from './steps.ts'
@@ -26,7 +26,7 @@ export type TaskResult =
 
 export class Actor {
   readonly #tenancy: Tenancy
-  readonly #kept = new Map<string, TenantHandle>()
+  readonly #kept = new Map<string, Tenant>()
 
   constructor(tenancy: Tenancy) {
     this.#tenancy = tenancy
@@ -93,11 +93,11 @@ export class Actor {
   }
 
   /** First handle of the tenant in this process, however old. */
-  async #keptHandle(id: string): Promise<TenantHandle> {
+  async #keptHandle(id: string): Promise<Tenant> {
     return this.#kept.get(id) ?? (await this.#handle(id))
   }
 
-  async #handle(id: string): Promise<TenantHandle> {
+  async #handle(id: string): Promise<Tenant> {
     const handle = await this.#tenancy.tenant(id)
     if (!this.#kept.has(id)) this.#kept.set(id, handle)
     return handle

@@ -1,6 +1,6 @@
 /** Tables of a walk's tenants, as TypeScript migrations that all drivers run. */
 import { type Kysely, SqliteAdapter, sql } from 'kysely'
-import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
 
 export interface Note {
@@ -44,7 +44,7 @@ export const pairOf = (tenantId: string, number: number): Note[] =>
 
 export const numberOf = ({ id }: Note): number => Math.floor(id / 2)
 
-export async function writePair(handle: TenantHandle<NoteTables>, number: number, how: 'statement' | 'transaction') {
+export async function writePair(handle: Tenant<NoteTables>, number: number, how: 'statement' | 'transaction') {
   const pair = pairOf(handle.id, number)
   if (how === 'statement') await handle.db.insertInto('notes').values(pair).execute()
   else {
@@ -54,5 +54,5 @@ export async function writePair(handle: TenantHandle<NoteTables>, number: number
   }
 }
 
-export const readNotes = ({ db }: TenantHandle<NoteTables>): Promise<Note[]> =>
+export const readNotes = ({ db }: Tenant<NoteTables>): Promise<Note[]> =>
   db.selectFrom('notes').select(['id', 'body']).orderBy('id').execute()

@@ -5,7 +5,16 @@
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { databasePg, prismaAdapter, rowscopePg, schemaPg, type TenantHandle } from '../../src/index.ts'
+import {
+  databasePg,
+  prismaAdapter,
+  problemOf,
+  recordChange,
+  rowscopePg,
+  schemaPg,
+  type Tenant,
+} from '../../src/index.ts'
+import { auditLogs } from '../../src/satellites/audit-logs/index.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/index.ts'
 import { PrismaClient } from './generated/client.ts'
 import { type Library, libraries, ofMikro, openMikro } from './libraries.ts'
@@ -25,7 +34,7 @@ describe.each([
   ['database-pg', databasePg, schemaPg],
 ])('%s', (_, driver, other) => {
   let world: TestTenancy<[]>
-  const handles = new Map<string, TenantHandle>()
+  const handles = new Map<string, Tenant>()
 
   beforeAll(async () => {
     world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [driver(), other()] })
@@ -108,8 +117,13 @@ describe.each([
       await within('acme', async (session) => {
         await session.bodies()
         await world.tenancy.tenants.suspend('acme')
-        await expect(session.bodies()).rejects.toThrow()
-        await expect(session.transaction((notes) => notes.insert(2, 'late').then(() => undefined))).rejects.toThrow()
+        for (const attempt of [
+          () => session.bodies(),
+          () => session.transaction((notes) => notes.insert(2, 'late').then(() => undefined)),
+        ]) {
+          const problem = problemOf(await attempt().catch((thrown) => thrown))
+          expect(problem?.body).toMatchObject({ code: 'E_TENANT_SUSPENDED', detail: 'The tenant is suspended.' })
+        }
         await world.tenancy.tenants.activate('acme')
         expect(await session.bodies()).toEqual(['of acme'])
       })
@@ -200,7 +214,7 @@ describe.each([
   test('libraries with one instance for all tenants reject calls without a tenant', async () => {
     for (const name of ['raw pg, tenancy.pg', 'another copy of Kysely', 'TypeORM', 'Sequelize', 'Knex', 'MikroORM']) {
       const library = (await world.tenancy.run('acme', async () => await libraries[name]?.(world.tenancy))) as Library
-      const session = await library.of(handles.get('acme') as TenantHandle)
+      const session = await library.of(handles.get('acme') as Tenant)
       await expect(session.bodies(), name).rejects.toThrow('The context has no tenant')
       await library.close()
     }
@@ -260,8 +274,27 @@ describe.each([
     expect(disposed).toBeGreaterThan(0)
   })
 
+  test('an error of a kept Prisma client has the problem of Tenantry', async () => {
+    const prisma = new PrismaClient({ adapter: prismaAdapter(PrismaPg, handles.get('acme') as Tenant) })
+    await prisma.notes.findMany()
+    await world.tenancy.tenants.suspend('acme')
+    const insert = { data: { id: 9, body: 'late' } }
+    for (const attempt of [
+      () => prisma.notes.findMany(),
+      () => prisma.notes.create(insert),
+      () => prisma.$executeRawUnsafe('delete from notes'),
+      () => prisma.$transaction([prisma.notes.findMany()]),
+      () => prisma.$transaction((tx) => tx.notes.create(insert)),
+    ]) {
+      const problem = problemOf(await attempt().catch((thrown: unknown) => thrown))
+      expect(problem?.body).toMatchObject({ code: 'E_TENANT_SUSPENDED', detail: 'The tenant is suspended.' })
+    }
+    await world.tenancy.tenants.activate('acme')
+    await prisma.$disconnect()
+  })
+
   test('Prisma without prismaAdapter stays in the scope or fails, and rejects handles without a tenant', async () => {
-    const acme = handles.get('acme') as TenantHandle
+    const acme = handles.get('acme') as Tenant
     for (const [adapter, reason] of [
       [new PrismaPg(acme.pool as never), /permission denied|does not exist/],
       [new PrismaPg(new world.tenancy.pg.Pool() as never), /reach|not found|ENOTFOUND/i],
@@ -273,6 +306,62 @@ describe.each([
       await prisma.$disconnect()
     }
   })
+})
+
+describe('transactions of libraries', () => {
+  let world: TestTenancy<[ReturnType<typeof auditLogs>]>
+  beforeAll(async () => {
+    world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], satellites: [auditLogs()] })
+    await installed(world.tenancy, { id: 'acme', name: 'acme' })
+  })
+  afterAll(() => world.end())
+
+  /** Targets of the recorded changes of a library. */
+  const targetsOf = async (name: string) =>
+    (await world.tenancy.auditLogs.list('acme', { action: name })).data.map(({ target }) => target).sort()
+
+  test.each(Object.keys(libraries))(
+    '%s: only calls through tenant.statements roll back with the rows',
+    async (name) => {
+      const { tenancy } = world
+      const action = name.toLowerCase().replaceAll(/\W+/g, '-')
+      const record = (target: string) => recordChange(tenancy.kernel.events, { action, tenantId: 'acme', target })
+      await tenancy.run('acme', async (tenant) => {
+        const library = (await libraries[name]?.(tenancy)) as Library
+        const session = await library.of(tenant)
+        const write = (target: string, end: () => void) =>
+          session.transaction(async (notes) => {
+            await record(`${target}:alone`)
+            for (const statement of await tenant.statements(() => record(`${target}:joined`)))
+              await notes.run(statement)
+            end()
+          })
+        await write('committed', () => undefined)
+        const failure = () => {
+          throw new Error('rolled back')
+        }
+        await expect(write('failed', failure)).rejects.toThrow('rolled back')
+        await eventually(async () => {
+          expect(await targetsOf(action)).toEqual(['committed:alone', 'committed:joined', 'failed:alone'])
+        })
+        await library.close()
+      })
+    },
+  )
+})
+
+test('TypeORM is initialized before the first tenant exists, and then serves tenants', async () => {
+  const { tenancy, end } = await testTenancy(inject('postgresUrl'), { migrations: [NOTES] })
+  const library = (await libraries.TypeORM?.(tenancy)) as Library
+  for (const id of ['acme', 'globex']) {
+    await installed(tenancy, { id, name: id })
+    await tenancy.run(id, async (tenant) => (await library.of(tenant)).insert(1, `of ${id}`))
+  }
+  for (const id of ['acme', 'globex']) {
+    expect(await tenancy.run(id, async (tenant) => (await library.of(tenant)).bodies())).toEqual([`of ${id}`])
+  }
+  await library.close()
+  await end()
 })
 
 test('prismaAdapter qualifies table names with the schema', async () => {

@@ -3,7 +3,7 @@ import { PrismaPg } from '@prisma/adapter-pg'
 import { drizzle } from 'drizzle-orm/node-postgres'
 import createKnex from 'knex'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test, vi } from 'vitest'
-import type { TenantHandle } from '../../src/index.ts'
+import type { Tenant } from '../../src/index.ts'
 import { installed, type TestTenancy, testTenancy } from '../../src/testing/index.ts'
 import { PrismaClient } from './generated/client.ts'
 
@@ -11,7 +11,7 @@ const ROLE = 'select current_user::text as role'
 const REFUSED = /ENOTFOUND|EAI_AGAIN|use-the-handle\.tenantry\.invalid/
 
 let world: TestTenancy<[]>
-let acme: TenantHandle
+let acme: Tenant
 
 beforeAll(async () => {
   world = await testTenancy(inject('postgresUrl'))

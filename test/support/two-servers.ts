@@ -12,9 +12,9 @@ import { directory } from '../../src/drivers/archives/directory.ts'
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
-import type { Satellite } from '../../src/tenancy/satellite.ts'
+import type { AnySatellite, Satellite } from '../../src/tenancy/satellite.ts'
 import type { Tenancy, TenancyConfig } from '../../src/tenancy/tenancy.ts'
-import type { TenantHandle } from '../../src/tenants/handles/handle.ts'
+import type { Tenant } from '../../src/tenants/handles/handle.ts'
 import type { TenantMigration } from '../../src/tenants/isolation/migrations.ts'
 import type { Transfer } from '../../src/tenants/transfers/model/transfer.ts'
 import { createTestDatabase } from '../../src/testing/base/database.ts'
@@ -36,7 +36,7 @@ export const NOTES: readonly TenantMigration[] = [
   },
 ]
 
-export interface TestEnvironment<Satellites extends readonly Satellite[] = readonly Satellite[]> {
+export interface TestEnvironment<Satellites extends readonly AnySatellite[] = readonly Satellite[]> {
   readonly tenancy: Tenancy<Satellites>
   readonly transfers: Tenancy['tenants']['transfers']
   readonly url: string
@@ -46,11 +46,7 @@ export interface TestEnvironment<Satellites extends readonly Satellite[] = reado
   /** Starts another tenancy on the same database, as another process would. */
   open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
   /** Creates a tenant with these notes. */
-  tenant(
-    id: string,
-    where?: { isolation?: string; placement?: string },
-    notes?: readonly string[],
-  ): Promise<TenantHandle>
+  tenant(id: string, where?: { isolation?: string; placement?: string }, notes?: readonly string[]): Promise<Tenant>
   /** Waits for the end of a transfer; throws if it is not `completed`. */
   done(started: { transfer: Transfer } | { tenantId: string; id: string }): Promise<Transfer>
   /** Waits for the end of a transfer, successful or not. */
@@ -61,7 +57,7 @@ export interface TestEnvironment<Satellites extends readonly Satellite[] = reado
 }
 
 /** @param otherServerUrl server of the placement `other`; by default the same server, with two databases */
-export async function openTestEnvironment<const Satellites extends readonly Satellite[] = []>(
+export async function openTestEnvironment<const Satellites extends readonly AnySatellite[] = []>(
   serverUrl: string,
   options: Partial<TenancyConfig<Satellites>> = {},
   otherServerUrl = serverUrl,

@@ -10,7 +10,7 @@ import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { interruptible } from '../process/stop-signal.ts'
 
-interface Needs extends Pick<TenancyConfig, 'needsSameSettings' | 'keepsTables'> {
+interface Needs extends Pick<TenancyConfig, 'needsSameSettings' | 'keepsTablesOf'> {
   readonly needsWorker?: boolean | undefined
   readonly graceMs?: number
 }
@@ -22,12 +22,12 @@ const STOP_INTERRUPTED_MS = 2_000
 /**
  * @param needsWorker whether to run jobs during the command
  * @param needsSameSettings whether a difference to a running process prevents the command
- * @param keepsTables whether a difference to a running process prevents migrations of the backoffice
+ * @param keepsTablesOf part whose tables must exist beside a running process with other settings: no migrations run
  * @param graceMs time for the running step to end after an interruption
  */
 export async function withTenancy<T>(
   { loadConfig, signal, context, openTenancy }: Pick<OwnInput, 'loadConfig' | 'signal' | 'context' | 'openTenancy'>,
-  { needsWorker = false, needsSameSettings, keepsTables = false, graceMs = GRACE_MS }: Needs,
+  { needsWorker = false, needsSameSettings, keepsTablesOf, graceMs = GRACE_MS }: Needs,
   work: (tenancy: Tenancy) => Promise<T>,
 ): Promise<T> {
   const [{ enterContext }, { jsonLogger }] = await Promise.all([
@@ -39,7 +39,7 @@ export async function withTenancy<T>(
   const level = context.env.LOG_LEVEL ? config.logLevel : 'warn'
   const logger = jsonLogger(level, context)
   const role = needsWorker ? 'command' : 'api'
-  const purpose = { role, allowsReadOnly: !needsWorker, isCommand: true, needsSameSettings, keepsTables } as const
+  const purpose = { role, allowsReadOnly: !needsWorker, isCommand: true, needsSameSettings, keepsTablesOf } as const
   const opened = await openTenancy(config, { ...purpose, signal, logger })
   try {
     signal.throwIfAborted()

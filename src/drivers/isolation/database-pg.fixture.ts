@@ -2,7 +2,7 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver, Placement } from '../../tenants/isolation/driver.ts'
 import { databasePg } from './database-pg.ts'
 import { createInstallation, type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
@@ -23,8 +23,8 @@ export function useDatabasePg() {
     installation: Installation
     placement: Placement
     driver: IsolationDriver
-    a: TenantHandle
-    b: TenantHandle
+    a: StorageHandle
+    b: StorageHandle
   }
   beforeAll(async () => {
     const installation = await createInstallation(inject('postgresUrl'), {
@@ -52,7 +52,7 @@ export function useDatabasePg() {
         locatorOf(id),
       ]),
     /** Provisions a tenant with one row. */
-    async fresh(id: string): Promise<TenantHandle> {
+    async fresh(id: string): Promise<StorageHandle> {
       const handle = await provisioned(fixture.driver, id)
       await handle.pool.query(`insert into notes (id, owner) values (1, '${id}')`)
       return handle

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import pg from 'pg'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { createLogger } from '../../kernel/base/logger.ts'
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver, Placement } from '../../tenants/isolation/driver.ts'
 import { directHandle } from '../../testing/base/direct-handle.ts'
 import { connected, NOTES, OWNERS, raw, useDatabasePg } from './database-pg.fixture.ts'
@@ -21,8 +21,8 @@ const { databases, fresh, locatorOf, sessions, sql } = fixture
 let installation: Installation
 let placement: Placement
 let driver: IsolationDriver
-let a: TenantHandle
-let b: TenantHandle
+let a: StorageHandle
+let b: StorageHandle
 beforeAll(() => {
   ;({ installation, placement, driver, a, b } = fixture)
 })

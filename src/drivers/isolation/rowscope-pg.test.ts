@@ -1,6 +1,6 @@
 import { CompiledQuery, type Kysely } from 'kysely'
 import { afterEach, beforeEach, describe, expect, inject, test } from 'vitest'
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { createInstallation, type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
 import { rowscopePg } from './rowscope-pg.ts'
@@ -19,8 +19,8 @@ const NOTES = {
 
 let installation: Installation
 let driver: IsolationDriver
-let a: TenantHandle
-let b: TenantHandle
+let a: StorageHandle
+let b: StorageHandle
 
 beforeEach(async () => {
   installation = await createInstallation(inject('postgresUrl'), {
@@ -38,11 +38,11 @@ afterEach(() => installation.end())
 
 const raw = async (db: Kysely<any>, text: string) => (await db.executeQuery<any>(CompiledQuery.raw(text))).rows
 const all = async (text: string) => (await installation.database.sql(text)).rows
-const titles = async ({ db }: TenantHandle) =>
+const titles = async ({ db }: StorageHandle) =>
   (await db.selectFrom('books').select('title').orderBy('id').execute()).map(({ title }) => title)
 
 /** Writes a book and a note that refer to each other. */
-async function write({ transaction }: TenantHandle, title: string): Promise<void> {
+async function write({ transaction }: StorageHandle, title: string): Promise<void> {
   await transaction(async (db) => {
     await db.insertInto('books').values({ id: 1, title }).execute()
     await db.insertInto('notes').values({ id: 1, book: 1, body: title }).execute()

@@ -2,7 +2,7 @@ import fc from 'fast-check'
 import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { createInstallation, type Installation, locationOf, provisioned } from './roles/installation.fixture.ts'
@@ -20,9 +20,9 @@ const tenantIds = ['a', 'b', 'c', 'd', 'a-b', 'select', '0', 'z'.repeat(48)]
 
 let installation: Installation
 let driver: IsolationDriver
-const handles = new Map<string, TenantHandle>()
-let a: TenantHandle
-let b: TenantHandle
+const handles = new Map<string, StorageHandle>()
+let a: StorageHandle
+let b: StorageHandle
 
 beforeAll(async () => {
   installation = await createInstallation(inject('postgresUrl'), {
@@ -37,7 +37,7 @@ beforeAll(async () => {
 })
 afterAll(() => installation.end())
 
-function handleOf(id: string): TenantHandle {
+function handleOf(id: string): StorageHandle {
   const handle = handles.get(id)
   if (!handle) throw new Error(`"${id}" is not provisioned`)
   return handle
@@ -356,7 +356,7 @@ test('rejects a nested BEGIN, because it would commit the earlier statements', a
 test.each([`select setseed(0.5)`, `set seed = 0.5`, `select set_config('seed', '0.5', false)`])(
   'a tenant cannot determine the results of random() for other tenants: %s',
   async (text) => {
-    const random = async ({ db }: TenantHandle) => (await raw(db, 'select random() as value'))[0].value
+    const random = async ({ db }: StorageHandle) => (await raw(db, 'select random() as value'))[0].value
     const results = []
     for (let turn = 0; turn < 2; turn++) {
       await Promise.all(Array.from({ length: 2 * CONNECTIONS }, () => raw(a.db, text)))

@@ -1,11 +1,15 @@
 import type { ErrorRequestHandler, Request, RequestHandler } from 'express'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { RegisteredTenant } from '../../tenancy/register.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
+
+export { tenantOf } from './guarded.ts'
+
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest, keepReadBody, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
@@ -14,9 +18,9 @@ declare global {
   namespace Express {
     interface Request {
       /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-      readonly tenant: GuardedTenant
+      readonly tenant: RegisteredTenant
       /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-      optionalTenant?: GuardedTenant
+      optionalTenant?: RegisteredTenant
       /** The impersonation of the request, after `impersonation`; undefined without one. */
       impersonation?: ActiveImpersonation
     }
@@ -54,7 +58,7 @@ export function guard(by: Guard): RequestHandler {
     runGuard(by, guarded, request.ip, {
       admitted({ tenant }, requestId) {
         if (response.headersSent) return // your timeout has sent a response
-        if (tenant) request.optionalTenant = tenant
+        if (tenant) request.optionalTenant = tenant as RegisteredTenant
         Object.defineProperty(request, 'tenant', TENANT)
         measure(by.traffic, tenant, response)
         if (requestId !== null) response.setHeader('x-request-id', requestId)
@@ -74,9 +78,9 @@ export function guard(by: Guard): RequestHandler {
  *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (req, res) => ...)
  *   app.post('/mails', express.json(), enforceQuota(tenancy.quotas, 'mails', { amount: (req) => req.body.to.length }), ...)
  */
-export function enforceQuota(
-  quotas: QuotaEnforcing,
-  quota: string,
+export function enforceQuota<Quota extends string>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
   options?: QuotaOptions<Request>,
 ): RequestHandler<any, any, any, any> {
   const routeCheck = quotas.enforcement(quota, options)
@@ -131,7 +135,7 @@ export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
 
 const TENANT = {
   configurable: true,
-  get(this: Request): GuardedTenant {
+  get(this: Request): RegisteredTenant {
     return requireTenant(this.optionalTenant)
   },
 }

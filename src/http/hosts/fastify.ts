@@ -1,12 +1,16 @@
 import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { RegisteredTenant } from '../../tenancy/register.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { listed, NodeRequest, requireTenant, runGuard } from './guarded.ts'
+
+export { tenantOf } from './guarded.ts'
+
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest } from './listener.ts'
 import { measure } from './measured.ts'
@@ -14,9 +18,9 @@ import { measure } from './measured.ts'
 declare module 'fastify' {
   interface FastifyRequest {
     /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-    readonly tenant: GuardedTenant
+    readonly tenant: RegisteredTenant
     /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-    optionalTenant?: GuardedTenant
+    optionalTenant?: RegisteredTenant
     /** The impersonation of the request, after `impersonation`; undefined without one. */
     impersonation?: ActiveImpersonation
   }
@@ -75,7 +79,7 @@ export function guard(by: Guard): FastifyPluginCallback {
     app.addHook('onRequest', (request, reply, next) => {
       runGuard(by, nodeRequest(request), request.ip, {
         admitted({ tenant }, requestId) {
-          if (tenant) request.optionalTenant = tenant
+          if (tenant) request.optionalTenant = tenant as RegisteredTenant
           measure(by.traffic, tenant, reply.raw)
           if (requestId !== null) reply.header('x-request-id', requestId)
           next()
@@ -96,9 +100,9 @@ export function guard(by: Guard): FastifyPluginCallback {
  *
  *   app.post('/exports', { onRequest: enforceQuota(tenancy.quotas, 'exports') }, async (request) => ...)
  */
-export function enforceQuota(
-  quotas: QuotaEnforcing,
-  quota: string,
+export function enforceQuota<Quota extends string>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
   options?: QuotaOptions<FastifyRequest>,
 ): (request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply | undefined> {
   const routeCheck = quotas.enforcement(quota, options)

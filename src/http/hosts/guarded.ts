@@ -3,10 +3,12 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { type Context, currentContext, enterContext, NO_TENANT } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import { parseTraceparent } from '../../kernel/base/trace-context.ts'
-import type { Guard, GuardDecision, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard, GuardDecision } from '../../tenants/guard/guard.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import { TenantMismatch } from '../../tenants/tenant/errors.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requestIdOf } from '../requests/request-id.ts'
 
@@ -22,6 +24,31 @@ const withoutTenant = new WeakSet<object>()
 /** Whether a guard admitted the request without a tenant, as on a central path. False if no guard ran, or an earlier one found a tenant. */
 export const isWithoutTenant = ({ raw }: GuardedRequest): boolean => withoutTenant.has(raw)
 
+interface Admission {
+  readonly guard: Guard
+  readonly tenant: Tenant
+  /** Of another guard before it. */
+  readonly earlier: Admission | undefined
+}
+
+/** The last admission of a request with a tenant. */
+const admissions = new WeakMap<object, Admission>()
+
+/**
+ * The tenant of a request that `guard` has admitted, with its tables and names: for programs with several tenancies, of which `Register`
+ * has one. Throws `E_TENANT_MISMATCH` on its central and ignored paths, and without this guard.
+ *
+ *   app.get('/orders', async (request, response) => {
+ *     const tenant = tenantOf(request, ordersGuard)
+ *     response.json(await tenant.db.selectFrom('orders').selectAll().execute())
+ *   })
+ */
+export function tenantOf<DB, N extends Names>(request: object, guard: Guard<DB, N>): Tenant<DB, N> {
+  let admission = admissions.get(request)
+  while (admission && admission.guard !== guard) admission = admission.earlier
+  return requireTenant(admission?.tenant as Tenant<DB, N> | undefined)
+}
+
 /** Calls the guard. Continues synchronously unless the guard returns a promise. */
 export function runGuard(
   guard: Guard,
@@ -34,6 +61,8 @@ export function runGuard(
   const traceparent = outer.traceparent ?? parseTraceparent(request.header('traceparent'))
   const context: Context = { ...outer, requestId, ip: ip ?? outer.ip, traceparent }
   const admitted = (decision: GuardDecision) => {
+    const { tenant } = decision
+    if (tenant) admissions.set(request.raw, { guard, tenant, earlier: admissions.get(request.raw) })
     const isIgnored = decision.scope === 'ignored'
     const inner = isIgnored ? outer : admittedContext(context, decision)
     if (!inner.tenantId) withoutTenant.add(request.raw)
@@ -60,7 +89,7 @@ const admittedContext = (outer: Context, { scope, tenant, actor }: GuardDecision
 })
 
 /** Returns the tenant of a route that needs one. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-export function requireTenant(tenant: GuardedTenant | undefined): GuardedTenant {
+export function requireTenant<T extends Tenant>(tenant: T | undefined): T {
   if (tenant) return tenant
   throw TenantMismatch('This route has no tenant: it is central, or no guard precedes it.')
 }
@@ -96,9 +125,10 @@ export class NodeRequest<Raw> implements GuardedRequest<Raw> {
     return isTwice(this.#incoming.rawHeaders, 'host') ? undefined : this.#hostOf()
   }
 
-  /** Node joins several headers of one name with commas. */
-  header(name: string): string | readonly string[] | undefined {
-    return this.#incoming.headers[name]
+  /** Node joins several headers of one name with commas, except `set-cookie`. */
+  header(name: string): string | undefined {
+    const value = this.#incoming.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
   }
 }
 

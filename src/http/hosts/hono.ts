@@ -3,14 +3,17 @@ import type { Context, ErrorHandler, MiddlewareHandler } from 'hono'
 import { cloneRawRequest } from 'hono/request'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { RegisteredTenant } from '../../tenancy/register.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { requireTenant, runGuard } from './guarded.ts'
+import { tenantOf as admittedTenant, requireTenant, runGuard } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
@@ -51,8 +54,8 @@ const incomingOf = ({ env }: Context): IncomingMessage | undefined => env?.incom
 const outgoingOf = ({ env }: Context): ServerResponse | undefined => env?.outgoing
 
 /** The variables of a guarded context: the tenant, undefined on central and ignored paths, and the impersonation. */
-export interface GuardedEnv {
-  readonly Variables: { tenant?: GuardedTenant; impersonation?: ActiveImpersonation }
+export interface GuardedEnv<T extends Tenant = RegisteredTenant> {
+  readonly Variables: { tenant?: T; impersonation?: ActiveImpersonation }
 }
 
 /**
@@ -63,12 +66,15 @@ export interface GuardedEnv {
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
  *   app.get('/orders', async (c) => c.json(await tenantOf(c).db.selectFrom('orders').selectAll().execute()))
  */
-export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): MiddlewareHandler<GuardedEnv> {
+export function guard<DB, N extends Names>(
+  by: Guard<DB, N>,
+  { ip = addressOf }: HonoOptions = {},
+): MiddlewareHandler<GuardedEnv<Tenant<DB, N>>> {
   return (context, next) =>
     new Promise<Response | undefined>((resolve, reject) => {
       runGuard(by, new HonoRequest(context), ip(context), {
         admitted({ tenant }, requestId) {
-          if (tenant) context.set('tenant', tenant)
+          if (tenant) context.set('tenant', tenant as Tenant<DB, N>)
           measure(by.traffic, tenant, outgoingOf(context))
           if (requestId !== null) context.header('x-request-id', requestId)
           next().then(() => {
@@ -94,9 +100,9 @@ export function guard(by: Guard, { ip = addressOf }: HonoOptions = {}): Middlewa
  *   app.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (c) => ...)
  *   app.post('/mails', enforceQuota(tenancy.quotas, 'mails', { amount: async (c) => (await c.req.json()).to.length }), ...)
  */
-export function enforceQuota(
-  quotas: QuotaEnforcing,
-  quota: string,
+export function enforceQuota<Quota extends string>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
   options?: QuotaOptions<Context>,
 ): MiddlewareHandler<GuardedEnv> {
   const routeCheck = quotas.enforcement(quota, options)
@@ -146,7 +152,12 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
  *
  *   app.get('/orders', async (c) => c.json(await tenantOf(c).db.selectFrom('orders').selectAll().execute()))
  */
-export const tenantOf = (context: Context<GuardedEnv>): GuardedTenant => requireTenant(context.get('tenant'))
+export function tenantOf<T extends Tenant>(context: Context<GuardedEnv<T>>): T
+/** The tenant that this guard has admitted, for a context of another type or of another tenancy. */
+export function tenantOf<DB, N extends Names>(context: Context, guard: Guard<DB, N>): Tenant<DB, N>
+export function tenantOf(context: Context<any>, guard?: Guard): Tenant {
+  return guard ? admittedTenant(context, guard) : requireTenant(context.get('tenant'))
+}
 
 /** A Response that the handler created itself does not contain the headers of the context. */
 function appendMissing(context: Context, headers: Readonly<Record<string, string>>): void {

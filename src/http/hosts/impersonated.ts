@@ -4,9 +4,9 @@
  * A request with two tokens has no valid token, because another reader could use the other one. An empty token is invalid.
  */
 import { type ActiveImpersonation, currentContext, enterContext, impersonated } from '../../kernel/base/context.ts'
-import type { GuardedTenant } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 import { TenantNotIdentified } from '../../tenants/tenant/errors.ts'
 import { isWithoutTenant } from './guarded.ts'
 
@@ -29,7 +29,7 @@ export interface ImpersonationCallbacks {
 
 export type ImpersonationMiddleware = (
   request: GuardedRequest,
-  tenant: GuardedTenant | undefined,
+  tenant: Tenant | undefined,
   callbacks: ImpersonationCallbacks,
 ) => void
 
@@ -73,17 +73,12 @@ function tokenReader({
     const all = [...(inHeader === undefined ? [] : [inHeader]), ...inCookies]
     if (all.length === 0) return undefined
     const [token] = all
-    return all.length === 1 && typeof token === 'string' ? token : INVALID_TOKEN
+    return all.length === 1 ? token : INVALID_TOKEN
   }
 }
 
-function cookiesOf(header: string | readonly string[] | undefined, name: string): string[] {
-  if (header === undefined) return []
-  return [header]
-    .flat()
-    .flatMap((line) => line.split(';'))
-    .flatMap((pair) => {
-      const [key, ...value] = pair.split('=')
-      return key?.trim() === name ? [value.join('=').trim()] : []
-    })
-}
+const cookiesOf = (header: string | undefined, name: string): string[] =>
+  (header?.split(';') ?? []).flatMap((pair) => {
+    const [key, ...value] = pair.split('=')
+    return key?.trim() === name ? [value.join('=').trim()] : []
+  })

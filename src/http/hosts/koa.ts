@@ -1,27 +1,33 @@
 import type { Context, Middleware, ParameterizedContext } from 'koa'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { RegisteredTenant } from '../../tenancy/register.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { listed, NodeRequest, requireTenant, runGuard } from './guarded.ts'
+
+export { tenantOf } from './guarded.ts'
+
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest, keepReadBody, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
 
 /** The state of a guarded context. */
-export interface GuardedState {
+export interface GuardedState<T extends Tenant = RegisteredTenant> {
   /** Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-  readonly tenant: GuardedTenant
+  readonly tenant: T
   /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-  optionalTenant?: GuardedTenant
+  optionalTenant?: T
   /** The impersonation of the request, after `impersonation`; undefined without one. */
   impersonation?: ActiveImpersonation
 }
 
-type Guarded = ParameterizedContext<GuardedState>
+type Guarded = ParameterizedContext<GuardedState<Tenant>>
 
 /**
  * Middleware for Koa. Other paths continue to your middleware. Place it before a body parser, or keep the bytes in
@@ -55,7 +61,7 @@ export function koaHandler(http: Mountable): Middleware {
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize, ignore: ['/health'] })))
  *   app.use(async (ctx) => void (ctx.body = await ctx.state.tenant.db.selectFrom('orders').selectAll().execute()))
  */
-export function guard(by: Guard): Middleware<GuardedState> {
+export function guard<DB, N extends Names>(by: Guard<DB, N>): Middleware<GuardedState<Tenant<DB, N>>> {
   return (context, next) =>
     new Promise<void>((resolve, reject) => {
       runGuard(by, nodeRequest(context), context.ip, {
@@ -81,11 +87,11 @@ export function guard(by: Guard): Middleware<GuardedState> {
  *
  *   router.post('/exports', enforceQuota(tenancy.quotas, 'exports'), (ctx) => ...)
  */
-export function enforceQuota(
-  quotas: QuotaEnforcing,
-  quota: string,
+export function enforceQuota<Quota extends string>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
   options?: QuotaOptions<Context>,
-): Middleware<GuardedState> {
+): Middleware<GuardedState<any>> {
   const routeCheck = quotas.enforcement(quota, options)
   return async (context, next) => {
     let headers: Readonly<Record<string, string>>
@@ -109,7 +115,7 @@ export function enforceQuota(
  *
  *   app.use(guard(tenancy.guard({ resolve: fromHeader(), authorize }))).use(impersonation(tenancy.impersonation))
  */
-export function impersonation(by: Impersonating, options?: ImpersonationOptions): Middleware<GuardedState> {
+export function impersonation(by: Impersonating, options?: ImpersonationOptions): Middleware<GuardedState<any>> {
   const middleware = impersonationMiddleware(by, options)
   return (context, next) =>
     new Promise<void>((resolve, reject) => {
@@ -132,7 +138,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
  *
  *   app.use(guard(..)).use(problemHandler(tenancy.kernel.log))
  */
-export function problemHandler(log: Pick<Logger, 'warn'>): Middleware<GuardedState> {
+export function problemHandler(log: Pick<Logger, 'warn'>): Middleware<GuardedState<any>> {
   return async (context, next) => {
     try {
       await next()
@@ -146,7 +152,7 @@ export function problemHandler(log: Pick<Logger, 'warn'>): Middleware<GuardedSta
 
 const TENANT = {
   configurable: true,
-  get(this: GuardedState): GuardedTenant {
+  get(this: GuardedState<Tenant>): Tenant {
     return requireTenant(this.optionalTenant)
   },
 }

@@ -5,7 +5,7 @@
  * - A server does not read the body of a response to HEAD.
  */
 import type { Traffic } from '../../kernel/api/traffic.ts'
-import type { GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 
 const INTERNAL_ERROR = 500
 /** Such as `NEXT_REDIRECT;replace;/login;307;` and `NEXT_HTTP_ERROR_FALLBACK;404`. */
@@ -16,7 +16,7 @@ const measuredBy = new WeakMap<Request, Set<Traffic>>()
 /** Returns the response, with a counted body if there are a tenant and a listener. A second guard of the same tenancy has no effect. */
 export async function measureFetch(
   traffic: Traffic | undefined,
-  tenant: GuardedTenant | undefined,
+  tenant: Tenant | undefined,
   request: Request,
   response: Promise<Response>,
 ): Promise<Response> {

@@ -6,7 +6,7 @@
  */
 import type { ServerResponse } from 'node:http'
 import type { Traffic } from '../../kernel/api/traffic.ts'
-import type { GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
 
 const MEASUREMENT = Symbol('measurement')
 
@@ -33,7 +33,7 @@ interface Measurement extends Recipient {
 /** Starts the measurement, if there are a tenant and a listener. A second guard of the same tenancy has no effect. */
 export function measure(
   traffic: Traffic | undefined,
-  tenant: GuardedTenant | undefined,
+  tenant: Tenant | undefined,
   outgoing: ServerResponse | undefined,
 ): void {
   if (traffic === undefined || tenant === undefined || outgoing === undefined) return

@@ -13,12 +13,22 @@ import {
 } from '@nestjs/common'
 import { APP_FILTER, HttpAdapterHost } from '@nestjs/core'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
-import { TenancyError } from '../../kernel/base/errors.ts'
+import { tenancyErrorOf } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
-import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
+import {
+  tenantOf as admittedTenant,
+  listed,
+  NodeRequest,
+  requireTenant,
+  runGuard,
+  sendRejection,
+  sendRouteError,
+} from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
@@ -42,7 +52,7 @@ export interface TenantryModuleOptions {
 }
 
 interface Admitted {
-  readonly tenant: GuardedTenant | undefined
+  readonly tenant: Tenant | undefined
   impersonation?: ActiveImpersonation
 }
 
@@ -89,7 +99,7 @@ Inject(OPTIONS)(TenantryModule, undefined, 1)
  * A parameter of a route: its tenant. Throws `E_TENANT_MISMATCH` on central and ignored paths; with `{ optional: true }` it is undefined
  * there.
  *
- *   @Get('orders') orders(@CurrentTenant() tenant: GuardedTenant) { return tenant.db.selectFrom('orders').selectAll().execute() }
+ *   @Get('orders') orders(@CurrentTenant() tenant: Tenant) { return tenant.db.selectFrom('orders').selectAll().execute() }
  */
 export const CurrentTenant: (options?: { readonly optional?: boolean }) => ParameterDecorator = createParamDecorator(
   (options: { readonly optional?: boolean } | undefined, context: ExecutionContext) => {
@@ -109,7 +119,11 @@ export const CurrentImpersonation: () => ParameterDecorator = createParamDecorat
  *
  *   @Post('exports') @UseGuards(enforceQuota(tenancy.quotas, 'exports')) create() { ... }
  */
-export function enforceQuota(quotas: QuotaEnforcing, quota: string, options?: QuotaOptions<any>): CanActivate {
+export function enforceQuota<Quota extends string>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
+  options?: QuotaOptions<any>,
+): CanActivate {
   const routeCheck = quotas.enforcement(quota, options)
   return {
     async canActivate(context) {
@@ -194,7 +208,20 @@ class ProblemFilter implements ExceptionFilter {
     sendRouteError(nodeOf(response), error, this.#log, request)
   }
 }
-Catch(TenancyError)(ProblemFilter)
+/** NestJS compares with `instanceof`: errors of Tenantry, and errors of database libraries for them. */
+const KnownError = Object.defineProperty(function known() {}, Symbol.hasInstance, {
+  value: (error: unknown) => tenancyErrorOf(error) !== undefined,
+})
+Catch(KnownError)(ProblemFilter)
+
+/**
+ * The tenant of a request that `guard` has admitted, with its tables and names: for programs with several tenancies. Throws
+ * `E_TENANT_MISMATCH` on its central and ignored paths, and without this guard.
+ *
+ *   @Get('orders') orders(@Req() request: Request) { return tenantOf(request, guard).db.selectFrom('orders').selectAll().execute() }
+ */
+export const tenantOf = <DB, N extends Names>(request: object, guard: Guard<DB, N>): Tenant<DB, N> =>
+  admittedTenant(nodeOf(request), guard)
 
 const admittedOf = (context: ExecutionContext): Admitted | undefined =>
   context.getType() === 'http' ? admittedRequests.get(nodeOf(context.switchToHttp().getRequest())) : undefined

@@ -2,18 +2,21 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
 import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
-export type GuardedListener<T> = (
+/** `tenant` is undefined on central and ignored paths, and on universal ones without a tenant. */
+export type GuardedListener<Result, T extends Tenant = Tenant> = (
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  tenant: GuardedTenant | undefined,
-) => T
+  tenant: T | undefined,
+) => Result
 
 /**
  * Returns a listener that calls yours with the tenant of the request, in its context; undefined on central and ignored paths. Responds
@@ -25,11 +28,11 @@ export type GuardedListener<T> = (
  *     guarded(req, res).catch((error) => failed(error, req, res) || res.writeHead(500).end())
  *   })
  */
-export function guard<T>(
-  by: Guard,
-  listener: GuardedListener<T | Promise<T>>,
-): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<T | undefined> {
-  const handle = async (...request: Parameters<GuardedListener<T>>) => await listener(...request)
+export function guard<Result, DB, N extends Names>(
+  by: Guard<DB, N>,
+  listener: GuardedListener<Result | Promise<Result>, Tenant<DB, N>>,
+): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<Result | undefined> {
+  const handle = async (...request: Parameters<typeof listener>) => await listener(...request)
   return (incoming, outgoing) =>
     new Promise((resolve, reject) => {
       runGuard(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
@@ -37,7 +40,7 @@ export function guard<T>(
           if (outgoing.headersSent) return resolve(undefined) // your timeout has sent a response
           if (requestId !== null) outgoing.setHeader('x-request-id', requestId)
           measure(by.traffic, tenant, outgoing)
-          handle(incoming, outgoing, tenant).then(resolve, reject)
+          handle(incoming, outgoing, tenant as Tenant<DB, N> | undefined).then(resolve, reject)
         },
         rejected(error) {
           if (sendRejection(outgoing, error)) resolve(undefined)
@@ -53,12 +56,12 @@ export function guard<T>(
  *
  *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize }), enforceQuota(tenancy.quotas, 'exports', exports))
  */
-export function enforceQuota<T>(
-  quotas: QuotaEnforcing,
-  quota: string,
-  listener: GuardedListener<T | Promise<T>>,
+export function enforceQuota<Quota extends string, Result, T extends Tenant = Tenant>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
+  listener: GuardedListener<Result | Promise<Result>, T>,
   options?: QuotaOptions<IncomingMessage>,
-): GuardedListener<Promise<T | undefined>> {
+): GuardedListener<Promise<Result | undefined>, T> {
   const routeCheck = quotas.enforcement(quota, options)
   return async (incoming, outgoing, tenant) => {
     let headers: Readonly<Record<string, string>>
@@ -76,12 +79,12 @@ export function enforceQuota<T>(
   }
 }
 
-export type ImpersonatedListener<T> = (
+export type ImpersonatedListener<Result, T extends Tenant = Tenant> = (
   incoming: IncomingMessage,
   outgoing: ServerResponse,
-  tenant: GuardedTenant | undefined,
+  tenant: T | undefined,
   impersonation: ActiveImpersonation | undefined,
-) => T
+) => Result
 
 /**
  * Returns a listener for `guard` that calls yours with the impersonation of the request; undefined without one. The audit log records a
@@ -90,13 +93,13 @@ export type ImpersonatedListener<T> = (
  *
  *   const guarded = guard(tenancy.guard({ resolve: fromHeader(), authorize }), impersonation(tenancy.impersonation, orders))
  */
-export function impersonation<T>(
+export function impersonation<Result, T extends Tenant = Tenant>(
   by: Impersonating,
-  listener: ImpersonatedListener<T | Promise<T>>,
+  listener: ImpersonatedListener<Result | Promise<Result>, T>,
   options?: ImpersonationOptions,
-): GuardedListener<Promise<T | undefined>> {
+): GuardedListener<Promise<Result | undefined>, T> {
   const middleware = impersonationMiddleware(by, options)
-  const handle = async (...request: Parameters<ImpersonatedListener<T>>) => await listener(...request)
+  const handle = async (...request: Parameters<typeof listener>) => await listener(...request)
   return (incoming, outgoing, tenant) =>
     new Promise((resolve, reject) => {
       middleware(new NodeRequest(incoming, incoming), tenant, {

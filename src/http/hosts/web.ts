@@ -1,14 +1,20 @@
 /** Guards handlers of the web standard, functions from Request to Response: Next.js, SvelteKit, Remix, Bun, Deno. */
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { Guard, GuardedTenant } from '../../tenants/guard/guard.ts'
+import type { RegisteredTenant } from '../../tenancy/register.ts'
+import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { pathOfTarget } from '../../tenants/guard/path-patterns.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
+import type { Tenant } from '../../tenants/handles/handle.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
 import { requireTenant, runGuard } from './guarded.ts'
+
+export { tenantOf } from './guarded.ts'
+
 import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measureFetch } from './measured-fetch.ts'
 
@@ -20,18 +26,18 @@ export type FetchHandler<Asked extends Request, Args extends unknown[]> = (
   ...args: Args
 ) => Promise<Response>
 
-export type GuardedFetchHandler<Asked extends Request, Args extends unknown[]> = (
+export type GuardedFetchHandler<Asked extends Request, Args extends unknown[], T extends Tenant = RegisteredTenant> = (
   request: Asked,
-  guarded: GuardedFetch,
+  guarded: GuardedFetch<T>,
   ...args: Args
 ) => Result
 
 /** What a guarded handler receives after the request. */
-export interface GuardedFetch {
+export interface GuardedFetch<T extends Tenant = RegisteredTenant> {
   /** Throws `E_TENANT_MISMATCH` on central and ignored paths. */
-  readonly tenant: GuardedTenant
+  readonly tenant: T
   /** Undefined on central and ignored paths, and on universal ones without a tenant. */
-  readonly optionalTenant: GuardedTenant | undefined
+  readonly optionalTenant: T | undefined
   /** The impersonation of the request, inside `impersonation`; undefined without one. */
   readonly impersonation: ActiveImpersonation | undefined
 }
@@ -72,9 +78,14 @@ export function fetchHandler<Asked extends Request = Request, Args extends unkno
  *   export const GET = guardFetch(guard, async (request, { tenant }) =>
  *     Response.json(await tenant.db.selectFrom('orders').selectAll().execute()))
  */
-export function guardFetch<Asked extends Request = Request, Args extends unknown[] = []>(
-  by: Guard,
-  handler: GuardedFetchHandler<Asked, Args>,
+export function guardFetch<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  DB = any,
+  N extends Names = Names,
+>(
+  by: Guard<DB, N>,
+  handler: GuardedFetchHandler<Asked, Args, Tenant<DB, N>>,
   { ip }: FetchOptions<Asked, Args> = {},
 ): FetchHandler<Asked, Args> {
   const handle = async (...call: Parameters<typeof handler>) => handler(...call)
@@ -82,7 +93,7 @@ export function guardFetch<Asked extends Request = Request, Args extends unknown
     new Promise((resolve, reject) => {
       runGuard(by, new FetchRequest(request), ip?.(request, ...args), {
         admitted({ tenant }, requestId) {
-          const response = handle(request, new Guarded(tenant), ...args).then((made) =>
+          const response = handle(request, new Guarded(tenant as Tenant<DB, N> | undefined), ...args).then((made) =>
             requestId === null ? made : withHeaders(made, { 'x-request-id': requestId }, 'set'),
           )
           measureFetch(by.traffic, tenant, request, response).then(resolve, reject)
@@ -102,12 +113,17 @@ export function guardFetch<Asked extends Request = Request, Args extends unknown
  *
  *   export const POST = guardFetch(guard, enforceQuota(tenancy.quotas, 'exports', async (request, { tenant }) => ..))
  */
-export function enforceQuota<Asked extends Request = Request, Args extends unknown[] = []>(
-  quotas: QuotaEnforcing,
-  quota: string,
-  handler: GuardedFetchHandler<Asked, Args>,
+export function enforceQuota<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  T extends Tenant = RegisteredTenant,
+  Quota extends string = string,
+>(
+  quotas: QuotaEnforcing<Quota>,
+  quota: NoInfer<Quota>,
+  handler: GuardedFetchHandler<Asked, Args, T>,
   options?: QuotaOptions<Asked>,
-): GuardedFetchHandler<Asked, Args> {
+): GuardedFetchHandler<Asked, Args, T> {
   const routeCheck = quotas.enforcement(quota, options)
   return async (request, guarded, ...args) => {
     let headers: Readonly<Record<string, string>>
@@ -129,11 +145,15 @@ export function enforceQuota<Asked extends Request = Request, Args extends unkno
  *
  *   export const GET = guardFetch(guard, impersonation(tenancy.impersonation, async (request, { tenant, impersonation }) => ..))
  */
-export function impersonation<Asked extends Request = Request, Args extends unknown[] = []>(
+export function impersonation<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  T extends Tenant = RegisteredTenant,
+>(
   by: Impersonating,
-  handler: GuardedFetchHandler<Asked, Args>,
+  handler: GuardedFetchHandler<Asked, Args, T>,
   options?: ImpersonationOptions,
-): GuardedFetchHandler<Asked, Args> {
+): GuardedFetchHandler<Asked, Args, T> {
   const middleware = impersonationMiddleware(by, options)
   const handle = async (...call: Parameters<typeof handler>) => handler(...call)
   return (request, { optionalTenant }, ...args: Args) =>
@@ -156,10 +176,11 @@ export function impersonation<Asked extends Request = Request, Args extends unkn
  *
  *   export const GET = guardFetch(guard, problemHandler(tenancy.kernel.log, async (request, { tenant }) => ..))
  */
-export function problemHandler<Asked extends Request = Request, Args extends unknown[] = []>(
-  log: Pick<Logger, 'warn'>,
-  handler: GuardedFetchHandler<Asked, Args>,
-): GuardedFetchHandler<Asked, Args> {
+export function problemHandler<
+  Asked extends Request = Request,
+  Args extends unknown[] = [],
+  T extends Tenant = RegisteredTenant,
+>(log: Pick<Logger, 'warn'>, handler: GuardedFetchHandler<Asked, Args, T>): GuardedFetchHandler<Asked, Args, T> {
   return async (request, ...rest) => {
     try {
       return await handler(request, ...rest)
@@ -171,16 +192,16 @@ export function problemHandler<Asked extends Request = Request, Args extends unk
   }
 }
 
-class Guarded implements GuardedFetch {
-  readonly optionalTenant: GuardedTenant | undefined
+class Guarded<T extends Tenant> implements GuardedFetch<T> {
+  readonly optionalTenant: T | undefined
   readonly impersonation: ActiveImpersonation | undefined
 
-  constructor(tenant: GuardedTenant | undefined, impersonation?: ActiveImpersonation) {
+  constructor(tenant: T | undefined, impersonation?: ActiveImpersonation) {
     this.optionalTenant = tenant
     this.impersonation = impersonation
   }
 
-  get tenant(): GuardedTenant {
+  get tenant(): T {
     return requireTenant(this.optionalTenant)
   }
 }

@@ -18,6 +18,9 @@ export interface ErrorOptions {
   cause?: unknown
 }
 
+/** Name of a property with the error itself. MikroORM copies all properties with a name into an error of its own. */
+const ITSELF = 'tenancyError'
+
 export class TenancyError extends Error {
   override readonly name: string = 'TenancyError'
   readonly code: string
@@ -26,6 +29,8 @@ export class TenancyError extends Error {
   readonly extras: ErrorExtras
   readonly retryAfterSeconds: number | undefined
   readonly headers: Readonly<Record<string, string>>
+  /** The message. Some database libraries add their SQL to `message`, which responses must not contain. */
+  declare readonly detail: string
 
   constructor(type: { code: string; status: number; title: string }, detail: string, options: ErrorOptions = {}) {
     super(detail, options.cause === undefined ? undefined : { cause: options.cause })
@@ -35,7 +40,23 @@ export class TenancyError extends Error {
     this.extras = options.extras ?? {}
     this.retryAfterSeconds = options.retryAfterSeconds
     this.headers = options.headers ?? {}
+    Object.defineProperties(this, { detail: { value: detail }, [ITSELF]: { value: this } })
   }
+}
+
+/**
+ * The Tenantry error that a database library has thrown as an error of its own: TypeORM, Sequelize, Drizzle, MikroORM, and Prisma with
+ * `prismaAdapter`. Undefined for any other error, also for an error of the host whose `cause` is a Tenantry error.
+ *
+ * @example
+ *   if (tenancyErrorOf(error)?.code === 'E_TENANT_SUSPENDED') return
+ */
+export function tenancyErrorOf(error: unknown): TenancyError | undefined {
+  if (error instanceof TenancyError) return error
+  if (typeof error !== 'object' || error === null) return undefined
+  const { driverError, original, meta, cause, query, [ITSELF]: copied } = error as Record<string, any>
+  const wrapped = [driverError, original, copied, meta?.[ITSELF], query === undefined ? undefined : cause]
+  return wrapped.find((one) => one instanceof TenancyError)
 }
 
 /**

@@ -3,7 +3,7 @@ import { parsed } from '../../kernel/base/validate.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import { on } from '../../kernel/events/events.ts'
 import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { AuditLogs } from './audit-logs.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
@@ -27,6 +27,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
   return defineSatellite({
     name: 'auditLogs',
     summary: 'Append-only log of changes with actor, time and request; tamper-evident, with exports',
+    sharedOptions: optionTexts({ retentionDays }),
     tables,
     encryptedColumns: [{ table: 'audit_state', key: 'is_only', column: 'secret', binding: () => BINDING }],
     service: (kernel) => new AuditLogs(kernel, retentionDays),

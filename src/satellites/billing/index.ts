@@ -1,5 +1,5 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { BackofficeRestored } from '../../tenants/backoffice-recovery.ts'
 import {
   TenantActivated,
@@ -46,9 +46,11 @@ import { postedReports } from './usage/posted-reports.ts'
  */
 export const billing = (options?: BillingOptions) => {
   const settings = options && parsed(Options, options, 'billing')
+  const { stripe: _secrets, ...shared } = settings ?? {}
   return defineSatellite({
     name: 'billing',
     summary: 'Stripe subscriptions as plans of tenants: checkout, dunning, metered usage',
+    sharedOptions: optionTexts(shared),
     tables,
     tenantTables: [
       'billing_dunning',

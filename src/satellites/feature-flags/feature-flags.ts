@@ -7,6 +7,7 @@
 
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import type { TenancyError } from '../../kernel/base/errors.ts'
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
@@ -40,18 +41,23 @@ export interface Explanation extends Evaluation {
   readonly valueFrom: string | null
 }
 
-export class FeatureFlags {
+export class FeatureFlags<Flag extends string = string> {
   readonly #kernel: Kernel
   readonly #reads: FlagReads
   readonly #changes: FlagChanges
   readonly #records: FlagRecords
   readonly #cache: FlagCache
+  readonly #declared: DeclaredNames
   readonly #counts = { STATIC: 0, SPLIT: 0, DISABLED: 0, FLAG_NOT_FOUND: 0, STALE: 0, ERROR: 0 }
 
-  constructor(kernel: Kernel, ttlSeconds: number) {
+  constructor(
+    kernel: Kernel,
+    { cacheTtl: ttlSeconds, flags }: { cacheTtl: number; flags?: readonly string[] | undefined },
+  ) {
     const shared = kernel.store.isCache ? new SharedFlags(kernel, ttlSeconds) : undefined
     const changes = new FlagChanges(kernel)
     this.#kernel = kernel
+    this.#declared = declaredNames(flags)
     this.#changes = changes
     this.#reads = new FlagReads(kernel.database)
     this.#records = new FlagRecords(kernel, changes, shared)
@@ -69,11 +75,12 @@ export class FeatureFlags {
   /**
    * Whether a flag is on. An unknown flag is off, and during an outage of the database the last known value applies.
    *
-   * @throws E_DEPENDENCY_UNAVAILABLE only if a policy is `fail-closed`
+   * @throws E_DEPENDENCY_UNAVAILABLE only if a policy is `fail-closed`, E_INVALID_REQUEST for an undeclared flag
    * @example
    * if (await tenancy.featureFlags.isEnabled('new-editor', { tenantId: 'acme', bucketKey: user.id })) showEditor()
    */
-  isEnabled(flagKey: string, context: EvaluationContext): Promise<boolean> {
+  isEnabled(flagKey: Flag, context: EvaluationContext): Promise<boolean> {
+    if (this.#declared?.has(flagKey) === false) return this.explain(flagKey, context).then(({ enabled }) => enabled)
     if (!this.#kernel.database.inTransaction) {
       const found = this.#cache.peek(context.tenantId, flagKey)
       if (found !== undefined) return this.#isOn(found, context) ? ON : OFF
@@ -82,7 +89,13 @@ export class FeatureFlags {
   }
 
   /** As `isEnabled`, with the reason and the inputs. */
-  async explain(flagKey: string, context: EvaluationContext): Promise<Explanation> {
+  async explain(flagKey: Flag, context: EvaluationContext): Promise<Explanation> {
+    assertDeclared(this.#declared, flagKey, 'key')
+    return this.evaluate(flagKey, context)
+  }
+
+  /** As `explain`, for keys of remote callers: an undeclared flag has its stored value, or is unknown. */
+  async evaluate(flagKey: string, context: EvaluationContext): Promise<Explanation> {
     const isPeeking = !this.#kernel.database.inTransaction
     const known = isPeeking ? this.#cache.peek(context.tenantId, flagKey) : undefined
     return this.#explained(flagKey, known ?? (await this.#find(flagKey, context)), context)
@@ -119,12 +132,14 @@ export class FeatureFlags {
   }
 
   /** Replaces the complete state: an absent member is null. @throws E_TENANT_NOT_FOUND, E_TENANT_STATE for a deleted tenant, E_INVALID_REQUEST */
-  set(tenantId: string, key: string, request: FlagRequest): Promise<FlagWritten> {
+  async set(tenantId: string, key: Flag, request: FlagRequest): Promise<FlagWritten> {
+    assertDeclared(this.#declared, key, 'key')
     return this.#records.set(tenantId, key, request)
   }
 
   /** As `set`, and absent members stay. A new flag starts disabled. */
-  edit(tenantId: string, key: string, edits: Partial<FlagSettings>): Promise<FlagWritten> {
+  async edit(tenantId: string, key: Flag, edits: Partial<FlagSettings>): Promise<FlagWritten> {
+    assertDeclared(this.#declared, key, 'key')
     return this.#records.edit(tenantId, key, edits)
   }
 

@@ -61,7 +61,7 @@ export const ofrepOperations = [
     scope: 'runtime',
     problemMembers,
     handle: async (flags, { params, body }) => {
-      const explanation = await flags.explain(params.key, contextOf(body.context))
+      const explanation = await flags.evaluate(params.key, contextOf(body.context))
       if (explanation.reason === 'FLAG_NOT_FOUND') throw FlagNotFound('This tenant has no such flag.')
       if (explanation.reason === 'ERROR') throw DependencyUnavailable('Flags cannot be read at present.')
       return evaluationOf(explanation)

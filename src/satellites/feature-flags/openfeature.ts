@@ -28,7 +28,7 @@ const REASON_OF: Readonly<Record<Exclude<Reason, 'FLAG_NOT_FOUND' | 'ERROR'>, st
   STALE: StandardResolutionReasons.STALE,
 }
 
-export function tenantryProvider(flags: Pick<FeatureFlags, 'explain' | 'onChange'>): Provider {
+export function tenantryProvider(flags: Pick<FeatureFlags, 'evaluate' | 'onChange'>): Provider {
   const events = new OpenFeatureEventEmitter()
   const stopListening = flags.onChange((tenantId, keys) =>
     events.emit(ServerProviderEvents.ConfigurationChanged, {
@@ -47,7 +47,7 @@ export function tenantryProvider(flags: Pick<FeatureFlags, 'explain' | 'onChange
         return failed(defaultValue, ErrorCode.INVALID_CONTEXT, 'tenantId of the context must be the id of a tenant')
       }
       return resolved(
-        await flags.explain(flagKey, { tenantId, bucketKey: targetingKey, attributes: context }),
+        await flags.evaluate(flagKey, { tenantId, bucketKey: targetingKey, attributes: context }),
         defaultValue,
       )
     },

@@ -151,6 +151,6 @@ export const operations = [
       body: ({ attributes = [], ...body }) => ({ ...body, attributes: Object.fromEntries(attributes) }),
       record: (evaluation) => ({ ...evaluation, why: whyOf(evaluation) }),
     },
-    handle: (flags, { params: { id, key }, body }) => flags.explain(key, { ...body, tenantId: id }),
+    handle: (flags, { params: { id, key }, body }) => flags.evaluate(key, { ...body, tenantId: id }),
   }),
 ]

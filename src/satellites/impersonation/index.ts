@@ -1,5 +1,5 @@
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { TenantDeleted } from '../../tenants/tenant/events.ts'
 import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
@@ -21,6 +21,7 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
   return defineSatellite({
     name: 'impersonation',
     summary: "Impersonation of a tenant's user: with a reason and a time limit, every request in the audit log",
+    sharedOptions: optionTexts(durations),
     tables,
     tenantTables: ['impersonations'],
     events: [ImpersonationStarted, ImpersonationEnded],

@@ -13,6 +13,7 @@ import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import type { Traffic } from '../../kernel/api/traffic.ts'
 import { asSystem } from '../../kernel/base/context.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import type { OutboxEntry } from '../../kernel/outbox/kinds.ts'
@@ -33,14 +34,16 @@ const STORE_FLUSH_INTERVAL_MS = 1_000
 /** Metrics of an export in memory at a time. */
 export const METRICS_AT_ONCE = 500
 
-export interface MetricsOptions {
+export interface MetricsOptions<Key extends string = string> {
+  /** Keys of the host. If given, `increment` rejects other keys, and the compiler knows the names. */
+  readonly metrics?: readonly Key[] | undefined
   /** Days to keep rows. Absent: unlimited. */
   readonly retentionDays?: number | undefined
 }
 
 type FilterOfAll = MetricFilter & { readonly tenantId?: string | undefined }
 
-export class TenantMetrics {
+export class TenantMetrics<Key extends string = string> {
   /** Receives the requests that guards have accepted. */
   readonly traffic: Traffic
   readonly #kernel: Kernel
@@ -49,10 +52,12 @@ export class TenantMetrics {
   readonly #storeFlush: StoreFlush
   readonly #writeThrough: WriteThrough
   readonly #rollup: Rollup
+  readonly #declared: DeclaredNames
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
 
-  constructor(kernel: Kernel, tenants: Pick<Tenants, 'registry'>, { retentionDays }: MetricsOptions = {}) {
+  constructor(kernel: Kernel, tenants: Pick<Tenants, 'registry'>, { retentionDays, metrics }: MetricsOptions = {}) {
+    this.#declared = declaredNames(metrics)
     this.#kernel = kernel
     this.#tenants = tenants
     this.#storeFlush = new StoreFlush(kernel, this.#localCounters)
@@ -72,9 +77,10 @@ export class TenantMetrics {
    * @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST, and E_DEPENDENCY_UNAVAILABLE under a closed policy
    * @example await tenancy.metrics.increment('acme', 'pages_rendered', 3)
    */
-  async increment(tenantId: string, key: string, amount = 1): Promise<void> {
+  async increment(tenantId: string, key: Key, amount = 1): Promise<void> {
     const day = this.#today()
     checkCount(key, amount)
+    assertDeclared(this.#declared, key, 'key')
     const { registry } = this.#tenants
     const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
     if (!located || located.tenant.status === 'deleted') throw tenantNotFound(tenantId)

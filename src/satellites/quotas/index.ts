@@ -1,28 +1,52 @@
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { parsed } from '../../kernel/base/validate.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
+import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
+import { Options, type QuotasOptions } from './options.ts'
 import { postedTracks } from './posted-tracks.ts'
-import { Quotas, type QuotasOptions } from './quotas.ts'
+import { Quotas } from './quotas.ts'
 import { tables } from './tables.ts'
 
 export type { Decision } from './decision.ts'
 export { QuotaExceeded, QuotaExceeded as QuotaExceededException, QuotaNotFound } from './errors.ts'
 export { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
+export type { QuotasOptions } from './options.ts'
 export type { QuotaAmount, QuotaSnapshot } from './outcome.ts'
-export type { QuotasOptions } from './quotas.ts'
 
-export const quotas = (options: QuotasOptions = {}) =>
-  defineSatellite({
+interface QuotasType extends ServiceType {
+  readonly service: Quotas<this['names']['quota']>
+}
+
+/**
+ * Satellite that limits what tenants use by the limits of their plans. The compiler knows the names in the limits of the
+ * plans, and those in `unlimited`.
+ *
+ * @throws E_INVALID_REQUEST for invalid options
+ * @example
+ *   const tenancy = await createTenancy({ ..., plans, satellites: [quotas({ unlimited: ['api-calls'] })] })
+ *   await tenancy.quotas.consume('acme', 'exports')
+ */
+export const quotas = <const Quota extends string = never>(
+  options: QuotasOptions<Quota> = {},
+): NamedSatellite<'quotas', QuotasType, { readonly quota: Quota }> => {
+  const settings = parsed(Options, options, 'quotas')
+  return defineSatellite({
     name: 'quotas',
     summary: 'Limits of plans: exact counters of a UTC day, rejection with 429',
+    sharedOptions: {
+      ...optionTexts({ headers: settings.headers ?? true }),
+      ...sharedNames('unlimited', settings.unlimited),
+    },
     tables,
     tenantTables: ['quota_alerts'],
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],
-    service: (kernel, tenants) => new Quotas(kernel, tenants, options),
+    service: (kernel, tenants) => new Quotas(kernel, tenants, settings),
     operations,
     outbox: [postedTracks],
     metrics: (quotas) => [quotas.counts.series()],
     stop: (quotas) => quotas.alerts.stop(),
   })
+}
 
 export default quotas

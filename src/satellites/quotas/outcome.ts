@@ -6,8 +6,8 @@ import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { type Decision, fits, rateLimitHeaders, remainingOf, resetAtOf, secondsToReset } from './decision.ts'
 import { QuotaExceeded } from './errors.ts'
 
-export interface QuotaAmount {
-  readonly quota: string
+export interface QuotaAmount<Quota extends string = string> {
+  readonly quota: Quota
   /** A whole number of 0 or more. Default: 1. */
   readonly amount?: number | undefined
 }

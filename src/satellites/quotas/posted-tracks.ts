@@ -16,13 +16,13 @@ export async function postTrack(outbox: JoinedOutbox, quota: string, amount: num
 
 interface Tracking {
   afterCommit(work: () => unknown): void
-  track(tenantId: string, quota: string, amount: number): Promise<unknown>
+  trackPosted(tenantId: string, quota: string, amount: number): Promise<unknown>
 }
 
 /** Counts after the ids of the entries are committed, so that none is counted twice. */
 export const postedTracks = outboxEntry(TRACK, Track, async (quotas: Tracking, entries) => {
   for (const { tenantId, payload } of entries) {
     checkTakes([{ name: payload.quota, amount: payload.amount, limit: null }])
-    quotas.afterCommit(() => quotas.track(tenantId, payload.quota, payload.amount))
+    quotas.afterCommit(() => quotas.trackPosted(tenantId, payload.quota, payload.amount))
   }
 })

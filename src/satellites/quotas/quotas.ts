@@ -11,18 +11,19 @@
  */
 
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
+import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import { checkCounterName, checkGauge, checkTakes, type Take, type Taken } from '../../kernel/store/counters.ts'
 import type { QuotaOptions, RouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
-import { tenantNotFound } from '../../tenants/tenant/errors.ts'
-import type { Tenant } from '../../tenants/tenant/tenant.ts'
+import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { Alerts } from './alerts.ts'
 import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
 import { QuotaNotFound } from './errors.ts'
 import { QuotaTracked } from './events.ts'
+import type { QuotasOptions } from './options.ts'
 import {
   decisionOf,
   headersOf,
@@ -36,28 +37,26 @@ import {
 import { postTrack } from './posted-tracks.ts'
 import { recorded } from './recorded.ts'
 import { DecisionCounts } from './series.ts'
-
-export interface QuotasOptions {
-  /** Whether responses have `RateLimit-Policy` and `RateLimit`. Default: true. */
-  readonly headers?: boolean
-}
+import { knownTenant, usableTenant } from './tenants.ts'
 
 type UsageMode = 'track' | 'consume'
 
 type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 
-export class Quotas {
+export class Quotas<Quota extends string = string> {
   readonly counts = new DecisionCounts()
   readonly alerts: Alerts
   readonly afterCommit: (work: () => unknown) => void
   readonly #kernel: Kernel
   readonly #tenants: KnownTenants
   readonly #hasHeaders: boolean
+  readonly #declared: DeclaredNames
 
-  constructor(kernel: Kernel, tenants: KnownTenants, { headers = true }: QuotasOptions = {}) {
+  constructor(kernel: Kernel, tenants: KnownTenants, { headers = true, unlimited }: QuotasOptions = {}) {
     this.#kernel = kernel
     this.#tenants = tenants
     this.#hasHeaders = headers
+    this.#declared = declaredNames(unlimited && [...unlimited, ...tenants.plans.limitedQuotas()])
     this.alerts = new Alerts(kernel)
     this.afterCommit = (work) => kernel.database.afterCommit(work)
   }
@@ -67,12 +66,17 @@ export class Quotas {
    *
    * @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST
    */
-  async track(tenantId: string, quota: string, amount = 1): Promise<number> {
+  async track(tenantId: string, quota: Quota, amount = 1): Promise<number> {
     const tenant = await this.#usable(tenantId)
     const outbox = joinedOutbox(tenantId)
     if (outbox) return (await this.getUsage(tenantId, quota)) + (await postTrack(outbox, quota, amount))
     const { taken } = await this.#apply(tenant, 'track', [{ quota, amount }])
     return taken.usages[0] ?? 0
+  }
+
+  /** Counts an entry of a tenant's transaction, also of a process with other declared names. */
+  async trackPosted(tenantId: string, quota: string, amount: number): Promise<void> {
+    await this.#step(await this.#usable(tenantId), 'track', [{ quota, amount }])
   }
 
   /**
@@ -81,26 +85,27 @@ export class Quotas {
    * @throws E_TENANT_QUOTA_EXCEEDED, E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST
    * @example const usage = await tenancy.quotas.consume('acme', 'exports')
    */
-  async consume(tenantId: string, quota: string, amount = 1): Promise<number> {
+  async consume(tenantId: string, quota: Quota, amount = 1): Promise<number> {
     const outcome = await this.#apply(await this.#usable(tenantId), 'consume', [{ quota, amount }])
     this.#assertAllowed(outcome)
     return outcome.taken.usages[0] ?? 0
   }
 
   /** Counts all of several quotas or none, in one step. Returns the usage of each, in their order. */
-  async consumeAll(tenantId: string, requests: readonly QuotaAmount[]): Promise<readonly number[]> {
+  async consumeAll(tenantId: string, requests: readonly QuotaAmount<Quota>[]): Promise<readonly number[]> {
     const outcome = await this.#apply(await this.#usable(tenantId), 'consume', requests)
     this.#assertAllowed(outcome)
     return outcome.taken.usages
   }
 
   /** As `consume`, and returns the whole decision in place of an error. */
-  async decide(tenantId: string, quota: string, amount = 1): Promise<Decision> {
+  async decide(tenantId: string, quota: Quota, amount = 1): Promise<Decision> {
     return decisionOf(await this.#apply(await this.#usable(tenantId), 'consume', [{ quota, amount }]))
   }
 
   /** Whether `amount` more would fit, over `getUsage`. It reserves nothing. */
-  async check(tenantId: string, quota: string, amount = 1): Promise<Decision> {
+  async check(tenantId: string, quota: Quota, amount = 1): Promise<Decision> {
+    assertDeclared(this.#declared, quota, 'quota')
     checkTakes([{ name: quota, amount, limit: null }])
     const { limits } = await this.#tenants.plans.resolve(await this.#usable(tenantId))
     const limit = limits.get(quota) ?? null
@@ -119,15 +124,17 @@ export class Quotas {
   }
 
   /** Today's counter if it exists, otherwise the gauge, otherwise 0. */
-  async getUsage(tenantId: string, quota: string): Promise<number> {
+  async getUsage(tenantId: string, quota: Quota): Promise<number> {
+    assertDeclared(this.#declared, quota, 'quota')
     checkTakes([{ name: quota, amount: 0, limit: null }])
-    await this.#known(tenantId)
+    await knownTenant(this.#tenants.registry, tenantId)
     const reading = await this.#read(tenantId, quota)
     return reading?.today ?? reading?.gauge ?? 0
   }
 
   /** Sets a gauge to a number of 0 or more, regardless of the limit. Use `check` for the limit. */
-  async setUsage(tenantId: string, quota: string, value: number): Promise<void> {
+  async setUsage(tenantId: string, quota: Quota, value: number): Promise<void> {
+    assertDeclared(this.#declared, quota, 'quota')
     const tenant = await this.#usable(tenantId)
     const plan = await this.#tenants.plans.resolve(tenant)
     const nowMs = await this.#written(this.#kernel.store.counters.put(tenantId, quota, value))
@@ -137,7 +144,7 @@ export class Quotas {
 
   /** Plan, limits, and usage by quota, including unlimited ones. One round trip. */
   async snapshot(tenantId: string): Promise<QuotaSnapshot> {
-    const { plan, limits } = await this.#tenants.plans.resolve(await this.#known(tenantId))
+    const { plan, limits } = await this.#tenants.plans.resolve(await knownTenant(this.#tenants.registry, tenantId))
     const { today, gauges } = await this.#written(this.#kernel.store.counters.readAll(tenantId))
     const names = new Set([...limits.keys(), ...today.keys(), ...gauges.keys()])
     const usage = [...names].sort().map((name) => [name, today.get(name) ?? gauges.get(name) ?? 0] as const)
@@ -145,7 +152,7 @@ export class Quotas {
   }
 
   /** Sets counter and gauge of a quota to 0; of all quotas if no quota is named. */
-  async reset(tenantId: string, quota?: string): Promise<void> {
+  async reset(tenantId: string, quota?: Quota): Promise<void> {
     const { counters } = this.#kernel.store
     if (quota !== undefined) await this.#assertQuota(tenantId, quota)
     const after = quota === undefined ? {} : { quota }
@@ -155,7 +162,7 @@ export class Quotas {
   }
 
   /** `setUsage` by an administrator, with an entry in the audit log. */
-  async correct(tenantId: string, quota: string, value: number): Promise<void> {
+  async correct(tenantId: string, quota: Quota, value: number): Promise<void> {
     checkGauge(quota, value)
     const change = { action: 'quotas.setUsage', tenantId, after: { quota, value } }
     const write = () => this.setUsage(tenantId, quota, value)
@@ -166,7 +173,7 @@ export class Quotas {
   }
 
   /** `track` and `consume` with the headers of their HTTP responses. */
-  async apply(tenantId: string, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<QuotaResult> {
+  async apply(tenantId: string, mode: UsageMode, wanted: readonly QuotaAmount<Quota>[]): Promise<QuotaResult> {
     return this.#resultOf(await this.#apply(await this.#usable(tenantId), mode, wanted))
   }
 
@@ -174,7 +181,8 @@ export class Quotas {
    * Prepares the quota check of a guarded route, once for all requests. The check throws the errors of `consume` and returns headers.
    * With `enforce: false` it only tracks.
    */
-  enforcement<Raw>(quota: string, { enforce = true, amount = 1 }: QuotaOptions<Raw> = {}): RouteCheck<Raw> {
+  enforcement<Raw>(quota: Quota, { enforce = true, amount = 1 }: QuotaOptions<Raw> = {}): RouteCheck<Raw> {
+    assertDeclared(this.#declared, quota, 'quota')
     const amountOf = typeof amount === 'function' ? amount : () => amount
     checkTakes([{ name: quota, amount: typeof amount === 'function' ? 0 : amount, limit: null }])
     const mode = enforce ? 'consume' : 'track'
@@ -186,8 +194,13 @@ export class Quotas {
     }
   }
 
+  #apply(tenant: TenantRecord, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
+    for (const { quota } of wanted) assertDeclared(this.#declared, quota, 'quota')
+    return this.#step(tenant, mode, wanted)
+  }
+
   /** The step of `track` and `consume`. A rejection is an outcome. */
-  async #apply(tenant: Tenant, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
+  async #step(tenant: TenantRecord, mode: UsageMode, wanted: readonly QuotaAmount[]): Promise<Outcome> {
     const resolved = this.#tenants.plans.resolve(tenant)
     const plan = resolved instanceof Promise ? await resolved : resolved
     const requests = wanted.map(({ quota, amount = 1 }) => ({ quota, amount, limit: plan.limits.get(quota) ?? null }))
@@ -273,7 +286,7 @@ export class Quotas {
   /** Rejects a quota without a limit in any plan and without a count: probably a typing error. */
   async #assertQuota(tenantId: string, quota: string): Promise<void> {
     checkCounterName(quota)
-    await this.#known(tenantId)
+    await knownTenant(this.#tenants.registry, tenantId)
     if (this.#tenants.plans.limitsAnywhere(quota)) return
     const { today, gauge } = await this.#written(this.#kernel.store.counters.read(tenantId, quota))
     if (today === null && gauge === null) {
@@ -281,20 +294,7 @@ export class Quotas {
     }
   }
 
-  /** Deleted tenants are included until their purge. */
-  async #known(tenantId: string): Promise<Tenant> {
-    const { registry } = this.#tenants
-    const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
-    if (!located) throw tenantNotFound(tenantId)
-    return located.tenant
-  }
-
-  #usable(tenantId: string): Tenant | Promise<Tenant> {
-    const located = this.#tenants.registry.peek(tenantId) // never a deleted tenant
-    if (located) return located.tenant
-    return this.#known(tenantId).then((tenant) => {
-      if (tenant.status === 'deleted') throw tenantNotFound(tenantId)
-      return tenant
-    })
+  #usable(tenantId: string): TenantRecord | Promise<TenantRecord> {
+    return usableTenant(this.#tenants.registry, tenantId)
   }
 }

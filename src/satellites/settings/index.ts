@@ -1,4 +1,4 @@
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, type NamedSatellite, type ServiceType } from '../../tenancy/satellite.ts'
 import { type Definitions, definedSettings } from './definitions.ts'
 import { diagnosis } from './doctor.ts'
 import { SettingNotFound, SettingUnusable } from './errors.ts'
@@ -18,11 +18,19 @@ export interface SettingsOptions<Define extends Definitions> {
   readonly define: Define
 }
 
+interface SettingsType extends ServiceType {
+  readonly service: Settings<this['names']['setting'] extends infer Define extends Definitions ? Define : Definitions>
+}
+
 /**
+ * Satellite with typed settings and secrets of tenants. The compiler knows their names and types.
+ *
  * @example
  *   settings({ define: { 'mail.from': z.email(), 'mail.password': secret(z.string()), 'upload.mb': z.int().default(10) } })
  */
-export const settings = <const Define extends Definitions = {}>(options?: SettingsOptions<Define>) => {
+export const settings = <const Define extends Definitions = {}>(
+  options?: SettingsOptions<Define>,
+): NamedSatellite<'settings', SettingsType, { readonly setting: Define }> => {
   const defined = definedSettings(options?.define ?? {})
   return defineSatellite({
     name: 'settings',
@@ -34,7 +42,7 @@ export const settings = <const Define extends Definitions = {}>(options?: Settin
     tenantTables: ['settings'],
     encryptedColumns: [{ table: 'settings', key: KEY, column: 'secret', binding: bindingOf }],
     events: [SettingChanged],
-    service: (kernel, tenants) => new Settings<Define>(kernel, tenants, defined),
+    service: (kernel, tenants) => new Settings(kernel, tenants, defined),
     start: (service) => service.start(),
     operations,
     errors: [SettingNotFound, SettingUnusable],

@@ -1,6 +1,6 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { diagnoses } from './doctor.ts'
 import { SsoDomainNotAllowed, SsoFailed, SsoNotEnabled, SsoProviderUnavailable, SsoRedirectUriTaken } from './errors.ts'
 import { operations } from './operations.ts'
@@ -33,6 +33,7 @@ export const sso = (options: SsoOptions = {}) => {
   return defineSatellite({
     name: 'sso',
     summary: "Single sign-on by OpenID Connect with each tenant's own identity provider",
+    sharedOptions: optionTexts(settings),
     tables,
     tenantTables: ['sso'],
     encryptedColumns: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],

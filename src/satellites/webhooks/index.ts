@@ -1,13 +1,14 @@
 import { parsed } from '../../kernel/base/validate.ts'
+import { sharedNames } from '../../kernel/declarations/declared-names.ts'
 import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import { outboxEntry } from '../../kernel/outbox/kinds.ts'
-import { defineSatellite } from '../../tenancy/satellite.ts'
+import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } from '../../tenancy/satellite.ts'
 import { TenantPurged } from '../../tenants/tenant/events.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
 import { jobs, schedule } from './jobs.ts'
 import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/events.ts'
-import { Options, type WebhooksOptions, withDefaults } from './model/options.ts'
+import { type EventSchemas, Options, type WebhooksOptions, withDefaults } from './model/options.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { on, onAny } from './part.ts'
@@ -17,23 +18,36 @@ import { Webhooks } from './webhooks.ts'
 
 export type { Attempt, Delivery, DeliveryDetail } from './model/delivery.ts'
 export { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/events.ts'
-export type { WebhooksOptions } from './model/options.ts'
+export type { EventOf, EventSchemas, PayloadOf, WebhooksOptions } from './model/options.ts'
 export type { Subscription, SubscriptionWithSecret } from './model/subscription.ts'
 export type { Webhooks } from './webhooks.ts'
+
+interface WebhooksType extends ServiceType {
+  readonly service: Webhooks<this['names']['event']>
+}
 
 /**
  * Satellite that sends signed webhooks to subscriptions of tenants and of the host.
  *
  * @throws `E_INVALID_REQUEST` for invalid options
  * @example
- *   const tenancy = await createTenancy({ ..., satellites: [webhooks({ maxAttempts: 8, retentionDays: 90 })] })
+ *   const events = { 'order.paid': z.object({ orderId: z.string() }) }
+ *   const tenancy = await createTenancy({ ..., satellites: [webhooks({ maxAttempts: 8, events })] })
  *   await tenancy.webhooks.dispatch('acme', 'order.paid', { orderId: '1001' })
  */
-export const webhooks = (options: WebhooksOptions = {}) => {
-  const settings = withDefaults(parsed(Options, options, 'webhooks'))
+export const webhooks = <const Events extends EventSchemas = {}>(
+  options: WebhooksOptions<Events> = {},
+): NamedSatellite<'webhooks', WebhooksType, { readonly event: Events }> => {
+  const given = parsed(Options, options, 'webhooks')
+  const { concurrency: _concurrency, claim: _claim, events: _events, ...shared } = given // limits of one process, and schemas
+  const settings = withDefaults(given)
   return defineSatellite({
     name: 'webhooks',
     summary: 'Sends events of tenants to subscribed URLs: signed, retried, with a log of attempts and replay',
+    sharedOptions: {
+      ...optionTexts(shared),
+      ...sharedNames('events', settings.events && [...settings.events.keys()]),
+    },
     tables,
     tenantTables: ['webhook_counters'],
     events: [WebhookSubscriptionDisabled, WebhookDeliveryFailed],

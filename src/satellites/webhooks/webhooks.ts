@@ -11,7 +11,7 @@ import { Listener, type ListenerDependencies, type ListenOptions } from './liste
 import type { Delivery, DeliveryDetail } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
 import { EventName, TEST_EVENT } from './model/event-names.ts'
-import type { Options } from './model/options.ts'
+import type { EventOf, Options, PayloadOf } from './model/options.ts'
 import { DeliveryQuery, ListQuery } from './model/queries.ts'
 import type { ReplayWindow } from './model/replay-window.ts'
 import type {
@@ -41,7 +41,7 @@ import { DEFAULT_TIMING, DeliveryWorker, type WorkerOptions, type WorkerTiming }
 const OWN_CONNECTIONS = 3
 const MAX_CACHED_SECRETS = 1_000
 
-export class Webhooks {
+export class Webhooks<Events extends object = object> {
   readonly catalogue: Catalogue
   readonly partitions: Partitions
   readonly inspection: Inspection
@@ -63,7 +63,7 @@ export class Webhooks {
   constructor(kernel: Kernel, options: Options) {
     this.#kernel = kernel
     this.#options = options
-    this.catalogue = new Catalogue(kernel)
+    this.catalogue = new Catalogue(kernel, options.events)
     this.partitions = new Partitions(kernel, options.retentionDays)
     this.#subscriptions = new Subscriptions(kernel)
     this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
@@ -71,7 +71,7 @@ export class Webhooks {
     this.#permanentFailures = new PermanentFailureHandler(kernel)
     this.#worker = this.deliveryWorker(kernel.egress)
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, () => this.#worker.wake())
-    this.#dispatch = new Dispatch(kernel, this.#own, this.#worker)
+    this.#dispatch = new Dispatch(kernel, this.#own, this.#worker, options.events)
     this.internal = this.#dispatch
     this.streams = new StreamSender(kernel, this.#dispatch, this.#deliveries)
   }
@@ -130,10 +130,14 @@ export class Webhooks {
    * Sends an event of a tenant to all matching subscriptions. Inside `tenancy.transaction` the event is sent if the transaction
    * commits, and inside `transaction` of the tenant's handle, too. The payload has 1 MiB as JSON at most; there, 256 KiB.
    * @returns the ids of the deliveries; empty inside a tenant's transaction, after whose commit they are created
-   * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`
+   * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`, also for an undeclared event
    * @example await webhooks.dispatch('acme', 'order.paid', { orderId: '1001', total: 4_200 })
    */
-  dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
+  dispatch<Event extends EventOf<Events>>(
+    tenantId: string,
+    event: Event,
+    payload: PayloadOf<Events, Event>,
+  ): Promise<string[]> {
     return this.#dispatch.dispatch(tenantId, event, payload)
   }
 

@@ -23,7 +23,7 @@ import type { Registry } from '../registry/registry.ts'
 import { TenantCreated, TenantProvisioned } from '../tenant/events.ts'
 import { UninstallTenant } from '../tenant/job-types.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
-import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import { type AdoptionPlan, AdoptionPlanRequest, AdoptionRequest, type Released } from './requests.ts'
 import { Reservations } from './reservations.ts'
 import type { AdoptionRow } from './tables.ts'
@@ -91,7 +91,7 @@ export class Adoptions {
    * Executes a plan. `E_NOT_ADOPTABLE` with all reasons, also if the catalog has changed since the plan; `E_TENANT_EXISTS`
    * if the id is taken.
    */
-  async adopt(request: z.input<typeof AdoptionRequest>): Promise<Tenant> {
+  async adopt(request: z.input<typeof AdoptionRequest>): Promise<TenantRecord> {
     const given = parsed(AdoptionRequest, request)
     this.#plans.check(given.metadata)
     const { adoption, request: wanted } = this.#target(given)
@@ -200,13 +200,13 @@ export class Adoptions {
     })
   }
 
-  async #adopted({ tenantId, adoptionId }: AdoptionRow): Promise<Tenant | undefined> {
+  async #adopted({ tenantId, adoptionId }: AdoptionRow): Promise<TenantRecord | undefined> {
     const row = await this.#reservations.find(tenantId)
     return row?.adoptionId === adoptionId && row.state === 'adopted' ? this.#registry.get(tenantId) : undefined
   }
 
   /** Idempotent: one of several processes publishes the events. */
-  async #activate(row: AdoptionRow): Promise<Tenant> {
+  async #activate(row: AdoptionRow): Promise<TenantRecord> {
     const { database, events, clock } = this.#kernel
     const { tenantId, adoptionId, name, metadata, isolation, placement, locator, migrations } = row
     return database.transaction(async () => {

@@ -4,7 +4,7 @@ import { type ItemFailure, itemFailure } from '../../kernel/api/item-failure.ts'
 import { commandsOf } from '../../kernel/api/projection.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { meter, paceText } from '../../kernel/base/progress-rate.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
 import { deadLetterOperations } from '../operations/dead-letters.ts'
 import { operations } from '../operations/tenants.ts'
@@ -100,10 +100,10 @@ export const commands = [
 
 /** A single statement runs outside of a transaction, because some statements require it. Several run in one. */
 async function rowsOf(
-  { db, transaction }: TenantHandle,
+  { db, transaction }: Tenant,
   [first = '', ...others]: readonly string[],
 ): Promise<Record<string, unknown>[]> {
-  const run = async (on: TenantHandle['db'], text: string) =>
+  const run = async (on: Tenant['db'], text: string) =>
     (await on.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))).rows
   if (others.length === 0) return run(db, first)
   return transaction(async (inside) => {

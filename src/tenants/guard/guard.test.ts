@@ -4,7 +4,7 @@ import { defineError } from '../../kernel/base/errors.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import type { Tenant } from '../tenant/tenant.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
 import { createGuard, type GuardDecision, type GuardedTenants, type GuardOptions } from './guard.ts'
 import { firstOf, fromCustomDomain, fromFunction, fromHeader, fromPath, type GuardedRequest } from './strategies.ts'
 
@@ -240,7 +240,7 @@ test('a guard inside the context of a tenant admits no other tenant', async () =
 describe('membership of the caller', () => {
   let id: string
   const calls: string[] = []
-  const authorize = ({ raw }: GuardedRequest, tenant: Tenant) => {
+  const authorize = ({ raw }: GuardedRequest, tenant: TenantRecord) => {
     calls.push(tenant.id)
     return raw === 'member'
   }

@@ -16,12 +16,12 @@
 import type { Traffic } from '../../kernel/api/traffic.ts'
 import type { Actor } from '../../kernel/base/context.ts'
 import { assertAgrees } from '../handles/agreement.ts'
-import type { TenantHandle } from '../handles/handle.ts'
-import { REFUSED_SETTINGS } from '../handles/rejected-settings.ts'
+import type { Tenant } from '../handles/handle.ts'
 import { assertUsable } from '../registry/assert-usable.ts'
 import type { Located } from '../registry/tenant-cache.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
-import { TENANT_ID, type Tenant } from '../tenant/tenant.ts'
+import type { Names } from '../tenant/names.ts'
+import { TENANT_ID, type TenantRecord } from '../tenant/tenant.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './strategies.ts'
 
@@ -32,12 +32,12 @@ export interface GuardOptions {
    * Whether the caller belongs to the tenant. Only `true` admits the request; a thrown error ends it. `'anyone'` admits
    * every request that names a tenant: only if the strategy itself authenticates the caller, or all data is public.
    */
-  readonly authorize: 'anyone' | ((request: GuardedRequest, tenant: Tenant) => boolean | Promise<boolean>)
+  readonly authorize: 'anyone' | ((request: GuardedRequest, tenant: TenantRecord) => boolean | Promise<boolean>)
   /**
    * The caller, for the audit log and the log; called for admitted requests only. Default: the actor of the context,
    * `host`.
    */
-  readonly actor?: (request: GuardedRequest, tenant: Tenant) => Actor | Promise<Actor>
+  readonly actor?: (request: GuardedRequest, tenant: TenantRecord) => Actor | Promise<Actor>
   /** The response to strangers: `forbidden` (default) is 403, `not-found` the 404 of an unknown tenant. */
   readonly denial?: 'forbidden' | 'not-found'
   /** Paths without a guard: health checks, assets. See path-patterns.ts for the matching of paths. */
@@ -56,24 +56,20 @@ export interface GuardedTenants {
     find(id: string): Promise<Located | undefined>
     findByDomain(domain: string): Promise<Located | undefined>
   }
-  readonly handles: { of(located: Located): TenantHandle }
+  readonly handles: { of(located: Located): Tenant | Promise<Tenant> }
   /** Throws `E_CIRCUIT_OPEN` if the tenant's storage is known to be unavailable. */
   assertCircuitClosed?(located: Located): void
 }
 
-/** The tenant of a request: its storage and its registered data. */
-export interface GuardedTenant<Tables = any> extends TenantHandle<Tables> {
-  readonly record: Tenant
-}
-
 /** The result for an admitted request. `ignored`: as without a guard. */
-export type GuardDecision =
-  | { readonly scope: 'tenant'; readonly tenant: GuardedTenant; readonly actor?: Actor | undefined }
+export type GuardDecision<DB = any, N extends Names = Names> =
+  | { readonly scope: 'tenant'; readonly tenant: Tenant<DB, N>; readonly actor?: Actor | undefined }
   | { readonly scope: 'central' | 'none' | 'ignored'; readonly tenant?: undefined; readonly actor?: undefined }
 
-export interface Guard {
+/** A guard of the host's routes, with the tables and names of its tenants. The adapters of frameworks call it. */
+export interface Guard<DB = any, N extends Names = Names> {
   /** Throws, or rejects with, the error for the response. */
-  admit(request: GuardedRequest): GuardDecision | Promise<GuardDecision>
+  admit(request: GuardedRequest): GuardDecision<DB, N> | Promise<GuardDecision<DB, N>>
   /** Receives the requests admitted with a tenant. */
   readonly traffic?: Traffic | undefined
 }
@@ -102,33 +98,18 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
     return TENANT_ID.test(id) ? (registry.peek(id) ?? registry.find(id)) : undefined
   }
 
+  const decision = (request: GuardedRequest, tenant: Tenant): GuardDecision | Promise<GuardDecision> => {
+    const caller = actor?.(request, tenant.record)
+    if (!isPromise(caller)) return { scope: 'tenant', tenant, actor: caller }
+    return caller.then((actor) => ({ scope: 'tenant', tenant, actor }))
+  }
+
   const admitted = (request: GuardedRequest, located: Located): GuardDecision | Promise<GuardDecision> => {
     assertAgrees(located.tenant.id)
     assertUsable(located.tenant)
     tenants.assertCircuitClosed?.(located)
-    const handle = handles.of(located)
-    const { id, db, dialect, key, path, transaction, statements } = handle
-    const { tenant: record } = located
-    const tenant = {
-      ...REFUSED_SETTINGS,
-      id,
-      db,
-      dialect,
-      key,
-      path,
-      transaction,
-      statements,
-      record,
-      get pool() {
-        return handle.pool
-      },
-      get pg() {
-        return handle.pg
-      },
-    }
-    const caller = actor?.(request, located.tenant)
-    if (!isPromise(caller)) return { scope: 'tenant', tenant, actor: caller }
-    return caller.then((actor) => ({ scope: 'tenant', tenant, actor }))
+    const tenant = handles.of(located)
+    return isPromise(tenant) ? tenant.then((found) => decision(request, found)) : decision(request, tenant)
   }
 
   const known = (request: GuardedRequest, located: Located | undefined): GuardDecision | Promise<GuardDecision> => {

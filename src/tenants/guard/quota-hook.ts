@@ -2,13 +2,14 @@
  * Enforces the quota of a tenant on guarded routes. Framework-free; the adapters of hosts (http/hosts) call it after
  * the guard and respond with its errors.
  */
+
+import type { Tenant } from '../handles/handle.ts'
 import { TenantNotIdentified } from '../tenant/errors.ts'
-import type { Tenant } from '../tenant/tenant.ts'
-import type { GuardedTenant } from './guard.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
 
 export interface RouteCheck<Raw = any> {
   /** Returns headers for the response. Rejects with the error for the response. */
-  run(request: Raw, tenant: Tenant): Promise<Readonly<Record<string, string>>>
+  run(request: Raw, tenant: TenantRecord): Promise<Readonly<Record<string, string>>>
 }
 
 export interface QuotaOptions<Raw = any> {
@@ -19,15 +20,15 @@ export interface QuotaOptions<Raw = any> {
 }
 
 /** The part of `tenancy.quotas` that routes need. */
-export interface QuotaEnforcing {
-  enforcement<Raw>(quota: string, options?: QuotaOptions<Raw>): RouteCheck<Raw>
+export interface QuotaEnforcing<Quota extends string = string> {
+  enforcement<Raw>(quota: Quota, options?: QuotaOptions<Raw>): RouteCheck<Raw>
 }
 
 /** Runs for a request that the guard has admitted with a tenant; throws without a tenant. */
 export async function runRouteCheck<Raw>(
   routeCheck: RouteCheck<Raw>,
   request: Raw,
-  tenant: GuardedTenant | undefined,
+  tenant: Tenant | undefined,
 ): Promise<Readonly<Record<string, string>>> {
   if (!tenant) {
     throw TenantNotIdentified(

@@ -8,7 +8,7 @@ import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { createGuard } from '../guard/guard.ts'
 import { toLocation } from '../registry/registry.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 import { REFUSED_SETTINGS } from './rejected-settings.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
@@ -23,7 +23,7 @@ beforeAll(async () => {
 })
 afterAll(() => environment.end())
 
-const ids = async ({ db }: TenantHandle) => (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
+const ids = async ({ db }: Tenant) => (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
 
 test('the handle of a moved tenant uses its new schema, and its client is built again', async () => {
   const { tenants, kernel } = environment.tenancy
@@ -67,4 +67,18 @@ test('a handle and a guarded request share one pool, created on first use', asyn
   expect(tenant?.pool).toBe(handle.pool)
   expect(pools()).toEqual([handle.pool])
   inits.mockRestore()
+})
+
+test('a tenant has its record and plan of the time at which it was returned; a change keeps its storage handle', async () => {
+  const { tenancy } = environment
+  const { id } = await installed(tenancy, { id: 'initech', name: 'Initech' })
+  const before = await tenancy.tenant(id)
+  expect(before).toMatchObject({ id, plan: 'free', record: { id, name: 'Initech', status: 'active' } })
+  expect(await tenancy.run(id, (tenant) => tenant)).toBe(before)
+  await tenancy.tenants.update(id, { name: 'Initrode' })
+  const after = await tenancy.tenant(id)
+  expect(after.record.name).toBe('Initrode')
+  expect(before.record.name).toBe('Initech')
+  for (const form of ['db', 'pool', 'pg', 'dialect'] as const) expect(after[form]).toBe(before[form])
+  expect(() => Object.assign(after, { db: null })).toThrow(TypeError)
 })

@@ -4,9 +4,11 @@ import { LRUCache } from 'lru-cache'
 import { enterOutbox } from '../../kernel/outbox/joining.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { PostStatement } from '../isolation/outbox.ts'
+import type { Plans } from '../registry/plans.ts'
 import type { Located } from '../registry/registry.ts'
 import { keyOf, pathOf } from '../tenant/resource-names.ts'
-import type { TenantHandle } from './handle.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
+import type { StorageHandle, Tenant } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
 import { tenantPool } from './pg-pool.ts'
@@ -15,11 +17,21 @@ import { type ImportSource, type SourceDependencies, type TenantSource, tenantSo
 
 const KEPT_HANDLES = 10_000
 
-export class Handles {
-  readonly #dependencies: SourceDependencies
-  readonly #kept = new LRUCache<string, { handle: TenantHandle; locator: string }>({ max: KEPT_HANDLES })
+interface Dependencies extends SourceDependencies {
+  readonly plans: Pick<Plans, 'nameOf'>
+}
 
-  constructor(dependencies: SourceDependencies) {
+interface Kept {
+  readonly storage: StorageHandle
+  readonly locator: string
+  readonly tenant: Tenant
+}
+
+export class Handles {
+  readonly #dependencies: Dependencies
+  readonly #kept = new LRUCache<string, Kept>({ max: KEPT_HANDLES })
+
+  constructor(dependencies: Dependencies) {
     this.#dependencies = dependencies
   }
 
@@ -28,20 +40,45 @@ export class Handles {
     return tenantSource(id, this.#dependencies)
   }
 
-  of({ tenant, location }: Located): TenantHandle {
-    const kept = this.#kept.get(tenant.id)
-    if (kept?.locator === location.locator) return kept.handle
-    const driver = this.#dependencies.storage.driver(location.isolation)
-    const { outbox } = this.#dependencies
+  /** A promise only if the host's `getPlan` resolves the plan. */
+  of(located: Located): Tenant | Promise<Tenant> {
+    const plan = this.#dependencies.plans.nameOf(located.tenant)
+    return typeof plan === 'string' ? this.#with(located, plan) : plan.then((name) => this.#with(located, name))
+  }
+
+  /** Tenants with one storage location share its handle, so one pool. */
+  #with({ tenant: record, location }: Located, plan: string): Tenant {
+    const { id } = record
+    const kept = this.#kept.get(id)
+    const hasStorage = kept?.locator === location.locator
+    if (hasStorage && kept.tenant.record === record && kept.tenant.plan === plan) return kept.tenant
+    const storage = hasStorage ? kept.storage : this.#open(location)
+    const tenant = tenantOf(storage, record, plan)
+    this.#kept.set(id, { storage, locator: location.locator, tenant })
+    return tenant
+  }
+
+  #open(location: StorageLocation): StorageHandle {
+    const { tenantId } = location
+    const { storage, outbox } = this.#dependencies
+    const driver = storage.driver(location.isolation)
     const posts: Posts = {
-      statement: (kind, payload) => outbox.statement(driver, tenant.id, kind, payload),
+      statement: (kind, payload) => outbox.statement(driver, tenantId, kind, payload),
       prepare: () => outbox.prepare(driver, location),
     }
-    const handle = handleOver(tenantSource(tenant.id, this.#dependencies), driver, location, posts)
-    this.#kept.set(tenant.id, { handle, locator: location.locator })
-    return handle
+    return handleOver(tenantSource(tenantId, this.#dependencies), driver, location, posts)
   }
 }
+
+/** Frozen, because many requests share it. */
+const tenantOf = (storage: StorageHandle, record: TenantRecord, plan: string): Tenant =>
+  Object.freeze(
+    Object.defineProperties({} as Tenant, {
+      ...Object.getOwnPropertyDescriptors(storage),
+      record: { value: record, enumerable: true },
+      plan: { value: plan, enumerable: true },
+    }),
+  )
 
 const NOT_AWAITED = 'statements requires a function that returns the promise of its calls.'
 
@@ -57,14 +94,14 @@ export function handleOver(
   { capabilities, schemaOf }: IsolationDriver,
   location: StorageLocation,
   posts?: Posts,
-): TenantHandle {
+): StorageHandle {
   const { tenantId } = location
   const sourceOf = () => source
   const dialect = tenantDialect(sourceOf, capabilities.engine)
   const unqualified = new Kysely<any>({ dialect })
   const qualified = schemaOf ? unqualified.withPlugin(new WithSchemaPlugin(schemaOf(location))) : unqualified
   const db = rejectSettings(qualified)
-  let pool: TenantHandle['pool'] | undefined
+  let pool: StorageHandle['pool'] | undefined
   let module: TenantPg | undefined
   return rejectSettings({
     id: tenantId,

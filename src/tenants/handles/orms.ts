@@ -1,7 +1,8 @@
 /** Adapters that keep ORMs inside the scope of a tenant. See docs/embedding.md, "Libraries and ORMs". */
 import { TableNode } from 'kysely'
+import { TenancyError } from '../../kernel/base/errors.ts'
 import { TenantScopeRequired } from '../tenant/errors.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 import { TenantClient } from './pg-client.ts'
 import type { TenantPg } from './pg-module.ts'
 
@@ -31,7 +32,7 @@ interface AdapterFactory {
  */
 export function prismaAdapter<Factory extends AdapterFactory>(
   PrismaPg: new (pool: any, options: { schema: string }) => Factory,
-  tenant: Pick<TenantHandle, 'pool' | 'db'>,
+  tenant: Pick<Tenant, 'pool' | 'db'>,
 ): Factory {
   const factory = new PrismaPg(tenant.pool, { schema: SCHEMA })
   return overriding(factory, {
@@ -46,14 +47,15 @@ export function prismaAdapter<Factory extends AdapterFactory>(
       const schema = schemaOf(tenant)
       const qualifier = schema === undefined ? '' : `${Client.prototype.escapeIdentifier(schema)}.`
       return overriding(inSchema(adapter, qualifier), {
-        startTransaction: async (level?: unknown) => inSchema(await adapter.startTransaction(level), qualifier),
+        startTransaction: async (level?: unknown) =>
+          inSchema(await adapter.startTransaction(level).catch(rethrow), qualifier),
       })
     },
   })
 }
 
 /** The schema that the handle adds to table names: with `names: 'qualified'`. */
-function schemaOf({ db }: Pick<TenantHandle, 'db'>): string | undefined {
+function schemaOf({ db }: Pick<Tenant, 'db'>): string | undefined {
   const [table] = db.selectFrom('any').toOperationNode().from?.froms ?? []
   return table && TableNode.is(table) ? table.table.schema?.name : undefined
 }
@@ -61,9 +63,17 @@ function schemaOf({ db }: Pick<TenantHandle, 'db'>): string | undefined {
 function inSchema<Target extends Queryable>(target: Target, qualifier: string): Target {
   const renamed = (query: any) => ({ ...query, sql: query.sql.replaceAll(QUALIFIER, () => qualifier) })
   return overriding(target, {
-    queryRaw: (query) => target.queryRaw(renamed(query)),
-    executeRaw: (query) => target.executeRaw(renamed(query)),
+    queryRaw: (query) => target.queryRaw(renamed(query)).catch(rethrow),
+    executeRaw: (query) => target.executeRaw(renamed(query)).catch(rethrow),
   } satisfies Queryable as Partial<Target>)
+}
+
+/** Prisma throws an error of its own, with `code` and `meta` of this one. */
+function rethrow(error: unknown): never {
+  if (error instanceof TenancyError) {
+    Object.defineProperty(error, 'meta', { value: { tenancyError: error }, configurable: true })
+  }
+  throw error
 }
 
 /** A view of the target with additional methods; the target's own methods run on the target itself. */

@@ -5,11 +5,11 @@ import { currentContext } from '../../kernel/base/context.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { eventually } from '../../testing/index.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 import type { PerTenant } from './per-tenant.ts'
 
 interface Client {
-  readonly tenant: TenantHandle
+  readonly tenant: Tenant
   /** The tenant of the context during the build. */
   readonly builtFor: string | null | undefined
   isOpen: boolean

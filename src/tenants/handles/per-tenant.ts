@@ -14,7 +14,7 @@ import type { Logger } from '../../kernel/base/logger.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Located } from '../registry/tenant-cache.ts'
 import { tenantOfContext } from './agreement.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 
 const MAX_CLIENTS = 200
 
@@ -41,7 +41,7 @@ export interface PerTenant<Client> {
 }
 
 interface Dependencies {
-  readonly run: <T>(id: string, work: (tenant: TenantHandle) => T | Promise<T>) => Promise<T>
+  readonly run: <T>(id: string, work: (tenant: Tenant) => T | Promise<T>) => Promise<T>
   readonly registry: {
     find(id: string): Promise<Located | undefined>
     nextChange(id: string, signal: AbortSignal): Promise<void>
@@ -50,7 +50,7 @@ interface Dependencies {
 }
 
 interface Entry<Client> {
-  readonly tenant: TenantHandle
+  readonly tenant: Tenant
   readonly client: Promise<Client>
   readonly retired: AbortController
   readonly disposed: PromiseWithResolvers<void>
@@ -59,7 +59,7 @@ interface Entry<Client> {
 
 export class TenantClients<Client> implements PerTenant<Client> {
   readonly #dependencies: Dependencies
-  readonly #build: (tenant: TenantHandle) => Client | Promise<Client>
+  readonly #build: (tenant: Tenant) => Client | Promise<Client>
   readonly #options: PerTenantOptions<Client>
   /** By tenant; the least recently used first. */
   readonly #kept = new Map<string, Entry<Client>>()
@@ -69,7 +69,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
 
   constructor(
     dependencies: Dependencies,
-    build: (tenant: TenantHandle) => Client | Promise<Client>,
+    build: (tenant: Tenant) => Client | Promise<Client>,
     options: PerTenantOptions<Client>,
   ) {
     this.#dependencies = dependencies
@@ -97,7 +97,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     await withTimeout(disposed, maxMs, () => new Error('clients of tenants are still in use'))
   }
 
-  async #use<T>(tenant: TenantHandle, work: (client: Client) => T | Promise<T>): Promise<T> {
+  async #use<T>(tenant: Tenant, work: (client: Client) => T | Promise<T>): Promise<T> {
     if (this.#isStopped) throw new Error('The tenancy has stopped and provides no clients of tenants.')
     const entry = this.#begin(tenant)
     try {
@@ -109,11 +109,11 @@ export class TenantClients<Client> implements PerTenant<Client> {
     }
   }
 
-  /** With qualified names, a moved tenant has a new handle, which replaces the client. */
-  #begin(tenant: TenantHandle): Entry<Client> {
+  /** With qualified names, a moved tenant has another storage handle, which replaces the client. */
+  #begin(tenant: Tenant): Entry<Client> {
     const kept = this.#kept.get(tenant.id)
-    if (kept && kept.tenant !== tenant) this.#retire(kept)
-    const entry = kept?.tenant === tenant ? kept : this.#create(tenant)
+    if (kept && kept.tenant.db !== tenant.db) this.#retire(kept)
+    const entry = kept?.tenant.db === tenant.db ? kept : this.#create(tenant)
     entry.uses++
     this.#kept.delete(tenant.id)
     this.#kept.set(tenant.id, entry)
@@ -121,7 +121,7 @@ export class TenantClients<Client> implements PerTenant<Client> {
     return entry
   }
 
-  #create(tenant: TenantHandle): Entry<Client> {
+  #create(tenant: Tenant): Entry<Client> {
     const client = asSystem(() =>
       enterContext({ ...currentContext(), tenantId: tenant.id }, async () => this.#build(tenant)),
     )

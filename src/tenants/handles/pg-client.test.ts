@@ -9,7 +9,7 @@ import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { inTransaction } from '../../testing/base/in-transaction.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 
 const NOTES = {
   name: '0001_notes',
@@ -26,8 +26,8 @@ describe.each([
   ['database-pg', databasePg],
 ])('%s', (_, driver) => {
   let environment: TestTenancy<[]>
-  let acme: TenantHandle
-  let globex: TenantHandle
+  let acme: Tenant
+  let globex: Tenant
 
   beforeAll(async () => {
     environment = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], isolation: [driver()] })
@@ -57,7 +57,7 @@ describe.each([
   })
 
   const busy = () => environment.tenancy.tenants.storage.connections().reduce((sum, one) => sum + one.busy, 0)
-  const bodies = async ({ pool }: TenantHandle) => (await pool.query(BODIES)).rows.map(({ body }) => body)
+  const bodies = async ({ pool }: Tenant) => (await pool.query(BODIES)).rows.map(({ body }) => body)
 
   describe('a client', () => {
     test('takes a connection for the first statement of a transaction, and returns it at the end', async () => {

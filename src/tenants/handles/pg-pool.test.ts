@@ -3,12 +3,12 @@ import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import type { Pool } from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key, body text)' }
 
 let environment: TestTenancy<[]>
-let acme: TenantHandle
+let acme: Tenant
 let pool: Pool
 
 beforeAll(async () => {

@@ -9,14 +9,14 @@ import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { toLocation } from '../registry/registry.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int); create sequence runs' }
 
 let proxy: FaultProxy
 let elsewhere: TestDatabase
 let environment: TestTenancy<[]>
-let acme: TenantHandle
+let acme: Tenant
 
 beforeAll(async () => {
   elsewhere = await createTestDatabase(inject('postgresUrl'))

@@ -4,7 +4,7 @@ import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { toLocation } from '../registry/registry.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 
 const NOTES = {
   name: '0001_notes',
@@ -19,9 +19,9 @@ beforeAll(async () => {
 })
 afterAll(() => environment.end())
 
-const ids = async ({ db }: Pick<TenantHandle, 'db'>) =>
+const ids = async ({ db }: Pick<Tenant, 'db'>) =>
   (await db.selectFrom('notes').select('id').execute()).map(({ id }) => id)
-const write = ({ db }: Pick<TenantHandle, 'db'>, id: number) => db.insertInto('notes').values({ id }).execute()
+const write = ({ db }: Pick<Tenant, 'db'>, id: number) => db.insertInto('notes').values({ id }).execute()
 /** The rows at a storage location, regardless of its owner. */
 const at = async (id: string, epoch: number, isolation: string) => {
   const driver = environment.tenancy.tenants.storage.driver(isolation)
@@ -110,9 +110,9 @@ describe('a long-lived handle', () => {
   test('rejects work in the context of another tenant', async () => {
     for (const id of ['one', 'other']) await installed(environment.tenancy, { id, name: id })
     const [one, other] = await Promise.all(['one', 'other'].map((id) => environment.tenancy.tenant(id)))
-    const crossing = environment.tenancy.run('other', () => ids(one as TenantHandle))
+    const crossing = environment.tenancy.run('other', () => ids(one as Tenant))
     await expect(crossing).rejects.toMatchObject({ code: 'E_TENANT_MISMATCH' })
     expect(await environment.tenancy.run('other', async () => ids(await environment.tenancy.current()))).toEqual([])
-    expect(await ids(other as TenantHandle)).toEqual([])
+    expect(await ids(other as Tenant)).toEqual([])
   })
 })

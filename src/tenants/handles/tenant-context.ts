@@ -7,25 +7,28 @@
 import type { Dialect } from 'kysely'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
+import type { Statement } from '../isolation/driver.ts'
 import type { Registry } from '../registry/registry.ts'
+import type { Names } from '../tenant/names.ts'
 import { assertAgrees, tenantOfContext } from './agreement.ts'
-import type { TenantHandle } from './handle.ts'
+import type { Tenant } from './handle.ts'
 import { tenantDialect } from './kysely.ts'
 import { type PerTenant, type PerTenantOptions, TenantClients } from './per-tenant.ts'
 import { type TenantPg, tenantPg } from './pg-module.ts'
 import { rejectSettings } from './rejected-settings.ts'
 import type { TenantSource } from './router.ts'
+import { type Backoffice, factSource } from './server-facts.ts'
 
-export interface Scope {
+export interface Scope<DB = any, N extends Names = Names> {
   /**
    * Runs `work` in the context of one tenant: `current()` returns its handle, and the storage of others is rejected.
    *
    * @example
    *   await tenancy.run('acme', (tenant) => tenant.db.selectFrom('notes').selectAll().execute())
    */
-  run<T>(id: string, work: (tenant: TenantHandle) => T | Promise<T>): Promise<T>
+  run<T>(id: string, work: (tenant: Tenant<DB, N>) => T | Promise<T>): Promise<T>
   /** The handle of the tenant of the context, from a guarded request or `run`. `E_TENANT_MISMATCH` if there is none. */
-  current(): Promise<TenantHandle>
+  current(): Promise<Tenant<DB, N>>
   /**
    * Runs `work` without a tenant: the only way to leave the tenant of the context. Keeps the request and the actor, but
    * not the backoffice transaction in progress.
@@ -45,12 +48,13 @@ export interface Scope {
    *   await clients.of('acme', (prisma) => prisma.notes.findMany())
    */
   perTenant<Client>(
-    build: (tenant: TenantHandle) => Client | Promise<Client>,
+    build: (tenant: Tenant<DB, N>) => Client | Promise<Client>,
     options: PerTenantOptions<Client>,
   ): PerTenant<Client>
   /**
    * A module with the interface of `pg` for libraries with one instance for all tenants (TypeORM, Sequelize, Knex).
-   * Each statement uses the tenant of the context; without one it fails with `E_TENANT_MISMATCH`.
+   * Each statement uses the tenant of the context; without one it fails with `E_TENANT_MISMATCH`, except for the
+   * statements with which TypeORM starts.
    */
   readonly pg: TenantPg
   /** A dialect of Kysely for PostgreSQL, for MikroORM and Kysely itself; bound to the context like `pg`. */
@@ -59,7 +63,7 @@ export interface Scope {
 
 export interface ScopedTenants {
   /** The handle of a usable tenant; throws otherwise. */
-  handle(id: string): Promise<TenantHandle>
+  handle(id: string): Promise<Tenant>
   readonly handles: { source(id: string): TenantSource }
   readonly registry: Pick<Registry, 'find' | 'nextChange'>
 }
@@ -72,15 +76,10 @@ export interface OwnedScope extends Scope {
 
 /**
  * Awaits work inside its context: Prisma and Knex return promises that send their query when they are awaited.
- *
- * @param backoffice runs work outside of its transaction in progress
  */
-export function createScope(
-  tenants: ScopedTenants,
-  backoffice: { outside<T>(work: () => T): T },
-  log: Pick<Logger, 'warn'>,
-): OwnedScope {
-  const sourceOfContext = () => tenants.handles.source(tenantOfContext())
+export function createScope(tenants: ScopedTenants, backoffice: Backoffice, log: Pick<Logger, 'warn'>): OwnedScope {
+  const sourceOfContext = (statement?: Statement) =>
+    factSource(backoffice, statement) ?? tenants.handles.source(tenantOfContext())
   const run: Scope['run'] = async (id, work) => {
     assertAgrees(id)
     const tenant = await tenants.handle(id)

@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { currentContext } from '../../kernel/base/context.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import { TenantInMaintenance, TenantMismatch } from '../tenant/errors.ts'
 
 const IDS = ['t1', 't2', 't3', 't4', 't5', 't6']
@@ -61,7 +61,7 @@ describe('forEachTenant', () => {
   test('skips a tenant that is suspended or deleted before its turn', async () => {
     const { tenancy } = world
     const seen: string[] = []
-    const leave = async ({ id }: TenantHandle) => {
+    const leave = async ({ id }: Tenant) => {
       if (seen.push(id) > 1) return
       const [first, second] = IDS.filter((other) => other !== id)
       await tenancy.withoutTenant(async () => {
@@ -126,5 +126,10 @@ describe('forEachTenant', () => {
       const looped = tenancy.forEachTenant({ [name]: value } as object, () => expect.fail('it ran'))
       await expect(looped).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message: expect.stringContaining(name) })
     }
+    const withoutOptions = tenancy.forEachTenant as unknown as (work: () => void) => Promise<unknown>
+    await expect(withoutOptions(() => expect.fail('it ran'))).rejects.toMatchObject({
+      code: 'E_INVALID_REQUEST',
+      message: expect.stringContaining('forEachTenant(options, work)'),
+    })
   })
 })

@@ -8,12 +8,13 @@ import { z } from 'zod'
 import type { PageOf } from '../../kernel/api/page.ts'
 import { mapConcurrent } from '../../kernel/base/concurrency.ts'
 import { currentContext } from '../../kernel/base/context.ts'
+import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import type { Scope } from '../handles/tenant-context.ts'
 import type { TenantFilter } from '../registry/registry.ts'
 import { TenantIsSuspended, TenantMismatch, TenantNotFound, TenantNotReady } from '../tenant/errors.ts'
-import type { Tenant } from '../tenant/tenant.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
 
 const PAGE = 200
 const CONCURRENCY = 4
@@ -49,14 +50,19 @@ export interface ForEachTenantResult {
 
 export interface ForEachTenantDependencies {
   readonly scope: Pick<Scope, 'run'>
-  readonly tenants: { list(filter: TenantFilter): Promise<PageOf<Tenant>> }
+  readonly tenants: { list(filter: TenantFilter): Promise<PageOf<TenantRecord>> }
 }
 
 export async function forEachTenant(
   { scope, tenants }: ForEachTenantDependencies,
   options: ForEachTenantOptions,
-  work: (tenant: TenantHandle) => unknown,
+  work: (tenant: Tenant) => unknown,
 ): Promise<ForEachTenantResult> {
+  if (typeof work !== 'function') {
+    throw invalid([
+      { path: 'work', message: 'must be a function. Call forEachTenant(options, work), with {} for the defaults' },
+    ])
+  }
   const { q, concurrency, onError, signal } = parsed(Options, options)
   const { tenantId } = currentContext()
   if (tenantId !== undefined && tenantId !== null) {

@@ -134,10 +134,12 @@ describe('job', () => {
     await installed(tenancy, { id: 'late', name: 'Late' })
     const handler = tenancy.job(async (_job: object, tenant) => {
       await tenancy.withoutTenant(() => tenancy.tenants.suspend('late'))
-      await tenant.pool.query('select 1')
+      await tenant.pool.query('select 1').catch((driverError) => {
+        throw Object.assign(new Error('select 1 failed'), { driverError }) // as TypeORM
+      })
     })
     expect(await handler({ data: sent('late') })).toBeUndefined()
-    expect(logged).toHaveLength(1)
+    expect(logged.map((line) => JSON.parse(line).code)).toEqual(['E_TENANT_SUSPENDED'])
   })
 
   test('reads the carried context where the option data finds it, and passes further arguments on', async () => {

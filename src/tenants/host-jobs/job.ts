@@ -8,9 +8,9 @@
  *             └─► usable ─► the host's handler
  */
 import { enterContext } from '../../kernel/base/context.ts'
-import type { TenancyError } from '../../kernel/base/errors.ts'
+import { tenancyErrorOf } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import type { Scope } from '../handles/tenant-context.ts'
 import { TenantIsSuspended, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
 import { type Carried, carriedBy, contextOf } from './carried.ts'
@@ -35,13 +35,13 @@ export type JobHandler<Job, Result, Rest extends readonly unknown[]> = (
 
 export interface JobDependencies {
   readonly scope: Pick<Scope, 'run' | 'withoutTenant'>
-  readonly tenants: { handle(id: string): Promise<TenantHandle> }
+  readonly tenants: { handle(id: string): Promise<Tenant> }
   readonly log: Pick<Logger, 'warn'>
 }
 
 export function createJob<Job, Result, Rest extends readonly unknown[]>(
   { scope, tenants, log }: JobDependencies,
-  work: (job: Job, tenant: TenantHandle | undefined, ...rest: Rest) => Result | Promise<Result>,
+  work: (job: Job, tenant: Tenant | undefined, ...rest: Rest) => Result | Promise<Result>,
   {
     data = (job) => (job as { readonly data?: unknown }).data,
     onUnusable = 'skip',
@@ -53,7 +53,7 @@ export function createJob<Job, Result, Rest extends readonly unknown[]>(
       return await scope.run(tenantId, (tenant) => work(job, tenant, ...rest))
     } catch (error) {
       if (onUnusable === 'retry' || !(await isUnusable(tenantId, error))) throw error
-      log.warn({ tenantId, code: (error as TenancyError).code }, 'skipped a job of a tenant that is not usable')
+      log.warn({ tenantId, code: tenancyErrorOf(error)?.code }, 'skipped a job of a tenant that is not usable')
       return undefined
     }
   }
@@ -79,7 +79,10 @@ export function createJob<Job, Result, Rest extends readonly unknown[]>(
   }
 }
 
-const isPermanent = (error: unknown): boolean => TenantIsSuspended.matches(error) || TenantNotFound.matches(error)
+function isPermanent(error: unknown): boolean {
+  const known = tenancyErrorOf(error)
+  return TenantIsSuspended.matches(known) || TenantNotFound.matches(known)
+}
 
 const INVALID =
   'The $tenantry of the job is invalid. Send it with tenancy.carry(data), and run workers of the release of its sender or of a newer one.'

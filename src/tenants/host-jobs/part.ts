@@ -1,7 +1,8 @@
 /** Jobs and loops of a host over tenants, as members of the tenancy. */
 import type { Part } from '../../kernel/part-definition.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import type { OwnedScope } from '../handles/tenant-context.ts'
+import type { Names } from '../tenant/names.ts'
 import { type CarriedData, carry } from './carried.ts'
 import {
   type ForEachTenantDependencies,
@@ -11,7 +12,7 @@ import {
 } from './for-each-tenant.ts'
 import { createJob, type JobDependencies, type JobHandler, type JobOptions } from './job.ts'
 
-export interface HostJobs {
+export interface HostJobs<DB = any, N extends Names = Names> {
   /**
    * Adds the tenant, the request id and the actor of the context to the data of a job, as `$tenantry`.
    *
@@ -28,11 +29,11 @@ export interface HostJobs {
    *   new Worker('mail', tenancy.job(async (job, tenant) => send(job.data.to, tenant.id)), { connection })
    */
   job<Job = any, Result = unknown, Rest extends readonly unknown[] = []>(
-    work: (job: Job, tenant: TenantHandle, ...rest: Rest) => Result | Promise<Result>,
+    work: (job: Job, tenant: Tenant<DB, N>, ...rest: Rest) => Result | Promise<Result>,
     options?: JobOptions<Job> & { readonly central?: false },
   ): JobHandler<Job, Result, Rest>
   job<Job = any, Result = unknown, Rest extends readonly unknown[] = []>(
-    work: (job: Job, tenant: TenantHandle | undefined, ...rest: Rest) => Result | Promise<Result>,
+    work: (job: Job, tenant: Tenant<DB, N> | undefined, ...rest: Rest) => Result | Promise<Result>,
     options: JobOptions<Job> & { readonly central: true },
   ): JobHandler<Job, Result, Rest>
   /**
@@ -42,7 +43,7 @@ export interface HostJobs {
    * @example
    *   const { done, failed } = await tenancy.forEachTenant({ concurrency: 8, onError: 'continue' }, (tenant) => remind(tenant))
    */
-  forEachTenant(options: ForEachTenantOptions, work: (tenant: TenantHandle) => unknown): Promise<ForEachTenantResult>
+  forEachTenant(options: ForEachTenantOptions, work: (tenant: Tenant<DB, N>) => unknown): Promise<ForEachTenantResult>
 }
 
 interface Dependencies {

@@ -2,14 +2,14 @@ import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { latch } from '../../../test/support/latch.ts'
 import { createTestDatabase, type TestDatabase, unreachableUrl, WAITING_LOCKS } from '../../testing/base/database.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import { toLocation } from '../registry/registry.ts'
 
 const NOTES = { name: '0001_notes', checksum: '', up: 'create table notes (id int primary key)' }
 
 let environment: TestTenancy<[]>
 let elsewhere: TestDatabase
-let acme: TenantHandle
+let acme: Tenant
 
 beforeAll(async () => {
   elsewhere = await createTestDatabase(inject('postgresUrl'))
@@ -25,7 +25,7 @@ afterAll(async () => {
   await environment.end()
 })
 
-const notes = ({ db }: TenantHandle) => db.selectFrom('notes').selectAll().execute()
+const notes = ({ db }: Tenant) => db.selectFrom('notes').selectAll().execute()
 const locationOf = async (id: string) => toLocation(await environment.tenancy.tenants.registry.row(id))
 /** Calls the driver directly, as a process with a stale cache does. */
 const executeDirectly = async (id: string) => {
@@ -78,7 +78,7 @@ describe('the storage of a tenant', () => {
 
   test.each([
     ['a single statement', notes],
-    ['a transaction', (handle: TenantHandle) => handle.transaction((db) => notes({ ...handle, db }))],
+    ['a transaction', (handle: Tenant) => handle.transaction((db) => notes({ ...handle, db }))],
   ])('rejects %s in progress with the error of the closure', async (_, read) => {
     const { locator } = await locationOf('acme')
     const release = await latch(environment.url, `lock table "${locator}".notes in access exclusive mode`)

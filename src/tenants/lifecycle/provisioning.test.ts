@@ -8,7 +8,7 @@ import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { readTenantMigrations, type TenantMigration } from '../isolation/migrations.ts'
 import { TenantProvisioned } from '../tenant/events.ts'
-import type { Tenant } from '../tenant/tenant.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
 
 const NOTES: TenantMigration = {
   name: '0001_notes',
@@ -46,7 +46,7 @@ async function withWorker<T>(
   }
 }
 /** Installs a tenant with these migrations in this process. */
-async function installWith(migrations: readonly TenantMigration[], id: string): Promise<Tenant> {
+async function installWith(migrations: readonly TenantMigration[], id: string): Promise<TenantRecord> {
   const { tenants } = await opened.open({ migrations })
   await tenants.create({ id, name: id })
   await tenants.installation.install(id, { isLast: false })

@@ -12,12 +12,12 @@ import { TenantSuspensionRepeated } from '../tenant/events.ts'
 import { InstallTenant } from '../tenant/job-types.ts'
 import { type Action, decide, type Move, type Status } from '../tenant/lifecycle.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
-import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import { requestInstallation } from '../transfers/requests/installation.ts'
 import type { Fences } from './fences.ts'
 
 export interface Transition {
-  readonly tenant: Tenant
+  readonly tenant: TenantRecord
   readonly changed: boolean
 }
 
@@ -94,7 +94,12 @@ export class Transitions {
     return still !== undefined
   }
 
-  async #move(row: TenantRow, action: Action, move: Move, details: TransitionDetails): Promise<Tenant | undefined> {
+  async #move(
+    row: TenantRow,
+    action: Action,
+    move: Move,
+    details: TransitionDetails,
+  ): Promise<TenantRecord | undefined> {
     const { database, events, jobs, clock } = this.#kernel
     const to: Status = move.to === 'before' ? (row.statusBefore ?? 'failed') : move.to
     const updated = await database

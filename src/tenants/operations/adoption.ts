@@ -5,7 +5,7 @@ import { NotAdoptable } from '../isolation/adoption.ts'
 import { NotSupported } from '../isolation/driver.ts'
 import { operation } from '../part.ts'
 import { TenantExists, TenantNotFound, TenantState } from '../tenant/errors.ts'
-import { Tenant } from '../tenant/tenant.ts'
+import { TenantRecord } from '../tenant/tenant.ts'
 import { byId, getTenant, tenant } from './tenant-reads.ts'
 
 const planAdoption = operation({
@@ -57,7 +57,7 @@ export const adoptionOperations = [
       'Executes a plan: owners and rights are changed in one transaction at the server, and no row is copied. The tenant is `active` ' +
       'afterwards. A catalog that has changed since the plan is rejected.',
     body: AdoptionRequest,
-    reply: Tenant,
+    reply: TenantRecord,
     status: 201,
     changesOutside: true,
     errors: [NotAdoptable, NotSupported, TenantExists],
@@ -110,7 +110,7 @@ export const adoptionOperations = [
       summary: 'Release an adopted tenant, and leave its storage as it was before the adoption',
       arguments: tenant,
       question: async ({ params }, call) => {
-        const { name, id }: Tenant = await call(getTenant, { params })
+        const { name, id }: TenantRecord = await call(getTenant, { params })
         return `Release the storage of ${name} (${id}), and purge everything else of the tenant?`
       },
     },

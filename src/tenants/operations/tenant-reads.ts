@@ -3,13 +3,13 @@ import { Page, pageOf } from '../../kernel/api/page.ts'
 import { operation, resource } from '../part.ts'
 import { TenantNotFound } from '../tenant/errors.ts'
 import { STATUSES } from '../tenant/lifecycle.ts'
-import { Tenant, TenantId } from '../tenant/tenant.ts'
+import { TenantId, TenantRecord } from '../tenant/tenant.ts'
 
 export const byId = z.object({ id: TenantId })
 const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
 
 export const tenantResource = resource({
-  state: Tenant,
+  state: TenantRecord,
   lock: (tenants, { id }: z.output<typeof byId>) => tenants.lock(id),
 })
 
@@ -22,7 +22,7 @@ export const getTenant = operation({
   path: '/tenants/{id}',
   summary: 'Read one tenant, also a deleted one',
   params: byId,
-  reply: Tenant,
+  reply: TenantRecord,
   resource: tenantResource,
   errors: [TenantNotFound],
   command: { name: 'tenant:show', summary: 'Show one tenant', arguments: tenant },
@@ -45,7 +45,7 @@ export const listTenants = operation({
     includeDeleted: flag.optional().meta({ description: 'Include deleted ones; implied by `status=deleted`' }),
     ...Page.shape,
   }),
-  reply: pageOf(Tenant),
+  reply: pageOf(TenantRecord),
   command: {
     name: 'tenant:list',
     options: {

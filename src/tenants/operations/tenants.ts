@@ -15,14 +15,14 @@ import {
   TenantNotReady,
   TenantState,
 } from '../tenant/errors.ts'
-import { MaintenanceRequest, NewTenant, Tenant, TenantChange, TenantId } from '../tenant/tenant.ts'
+import { MaintenanceRequest, NewTenant, TenantChange, TenantId, TenantRecord } from '../tenant/tenant.ts'
 import type { Tenants } from '../tenants.ts'
 import { adoptionOperations } from './adoption.ts'
 import { deadLetterOperations } from './dead-letters.ts'
 import { byId, getTenant, listTenants, tenant, tenantResource } from './tenant-reads.ts'
 import { transferOperations } from './transfers.ts'
 
-const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) => {
+const settled = async (tenants: Tenants, { id }: TenantRecord, signal: AbortSignal) => {
   const tenant = await tenants.waitUntilInstalled(id, signal)
   return tenant.failure ? new JobFailure(tenant.failure) : tenant
 }
@@ -31,7 +31,7 @@ const settled = async (tenants: Tenants, { id }: Tenant, signal: AbortSignal) =>
 const tenantOf = ({ tenant }: Transition) =>
   tenant.status === 'provisioning' ? new Reply(202, tenant, { location: `/tenants/${tenant.id}` }) : tenant
 
-const installation: Waiting<Tenant> = {
+const installation: Waiting<TenantRecord> = {
   option: { flags: '--wait <seconds>', summary: 'wait for the installation', parse: seconds, default: 30 },
   isPending: ({ status }) => status === 'provisioning',
   progress: ({ id }) => `installing ${id}`,
@@ -61,7 +61,7 @@ const exitMaintenance = operation({
   path: '/tenants/{id}/maintenance',
   summary: 'End the maintenance of a tenant',
   params: byId,
-  reply: Tenant,
+  reply: TenantRecord,
   resource: tenantResource,
   errors: [TenantNotFound, TenantState],
   handle: (tenants, { params }) => tenants.exitMaintenance(params.id),
@@ -78,7 +78,7 @@ export const operations = [
     description:
       'A job creates its storage: the response shows it `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
     body: NewTenant,
-    reply: Tenant,
+    reply: TenantRecord,
     status: 201,
     errors: [TenantExists, DomainTaken],
     command: {
@@ -110,7 +110,7 @@ export const operations = [
     summary: 'Change name, metadata or domains',
     params: byId,
     body: TenantChange,
-    reply: Tenant,
+    reply: TenantRecord,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState, DomainTaken],
     command: {
@@ -130,7 +130,7 @@ export const operations = [
     path: '/tenants/{id}/activate',
     summary: 'Activate a suspended tenant, or install a failed one again',
     params: byId,
-    reply: Tenant,
+    reply: TenantRecord,
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
@@ -145,7 +145,7 @@ export const operations = [
     path: '/tenants/{id}/suspend',
     summary: 'Suspend an active tenant',
     params: byId,
-    reply: Tenant,
+    reply: TenantRecord,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
     command: { name: 'tenant:suspend', arguments: tenant, filter: listTenants },
@@ -157,7 +157,7 @@ export const operations = [
     path: '/tenants/{id}',
     summary: 'Delete a tenant; it can be restored until its purgeAt',
     params: byId,
-    reply: Tenant,
+    reply: TenantRecord,
     resource: tenantResource,
     errors: [TenantNotFound],
     command: {
@@ -166,7 +166,7 @@ export const operations = [
       arguments: tenant,
       filter: listTenants,
       question: async ({ params }, call) => {
-        const { name, id }: Tenant = await call(getTenant, { params })
+        const { name, id }: TenantRecord = await call(getTenant, { params })
         return `Delete ${name} (${id})?`
       },
     },
@@ -178,7 +178,7 @@ export const operations = [
     path: '/tenants/{id}/restore',
     summary: 'Restore a deleted tenant to its former status',
     params: byId,
-    reply: Tenant,
+    reply: TenantRecord,
     resource: tenantResource,
     alsoStatus: [202],
     errors: [TenantNotFound, TenantState],
@@ -195,7 +195,7 @@ export const operations = [
     params: byId,
     body: MaintenanceRequest,
     bodyOptional: true,
-    reply: Tenant,
+    reply: TenantRecord,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState],
     command: {
@@ -218,7 +218,7 @@ export const operations = [
     path: '/tenants/{id}/plans/{plan}',
     summary: "Set a tenant's plan (writes metadata.plan)",
     params: z.object({ id: TenantId, plan: z.string().min(1).max(128) }),
-    reply: Tenant,
+    reply: TenantRecord,
     resource: tenantResource,
     errors: [TenantNotFound, TenantState, PlanNotFound, PlanResolvedByHost],
     command: {

@@ -6,7 +6,7 @@ import { NotSupported } from '../isolation/driver.ts'
 import { MigrationFailed } from '../migrations/errors.ts'
 import { operation } from '../part.ts'
 import { TenantExists, TenantNotFound, TenantState } from '../tenant/errors.ts'
-import { Tenant, TenantId } from '../tenant/tenant.ts'
+import { TenantId, TenantRecord } from '../tenant/tenant.ts'
 import { ArchiveMissing } from '../transfers/archive/port.ts'
 import { Backup } from '../transfers/backups/resource.ts'
 import { Transfer } from '../transfers/model/transfer.ts'
@@ -176,7 +176,7 @@ export const transferOperations = [
       'the new tenant `provisioning`. With `Prefer: wait` it shows it `active`, or is the problem of the failure.',
     params: byId,
     body: CloneRequest,
-    reply: Tenant,
+    reply: TenantRecord,
     status: 202,
     errors: [TenantNotFound, TenantState, TenantExists, NotSupported],
     command: {
@@ -212,7 +212,7 @@ export const transferOperations = [
       'failure, or 202 while it runs.',
     params: byId,
     body: MoveRequest,
-    reply: Tenant,
+    reply: TenantRecord,
     status: 202,
     errors: [TenantNotFound, TenantState, TransferInProgress, NotSupported],
     command: {
@@ -222,7 +222,7 @@ export const transferOperations = [
       options: { ...target, undo: 'back to its former storage; later changes are lost' },
       question: async ({ params: { id = '' }, body: { undo, isolation, placement } }, call) => {
         if (undo) return `Move ${id} back to its former storage, without later changes?`
-        const from: Tenant = await call(getTenant, { params: { id } })
+        const from: TenantRecord = await call(getTenant, { params: { id } })
         const [driver, server] = [isolation ?? from.isolation, placement ?? from.placement]
         return `Move ${id} from ${from.isolation} on ${from.placement} to ${driver} on ${server}? It is in maintenance during the move.`
       },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { DependencyDegraded } from '../../kernel/resilience/resilience.ts'
-import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { Plans, type PlansConfig } from './plans.ts'
 
 const definitions = { free: { limits: { exports: 1 } }, pro: { limits: { exports: 100 } } }
@@ -102,6 +102,23 @@ test('a timeout of getPlan selects the last known plan, and a late response does
   expect(results).toEqual([])
   const timeout = { operation: 'plans.resolve', errorCode: 'E_PLAN_RESOLVER_FAILED' }
   await eventually(() => expect(degraded).toMatchObject([timeout, timeout]))
+})
+
+test('tenants have the plan of getPlan, which is called once a second for concurrent uses and may use the tenant itself', async () => {
+  const uses: string[] = []
+  const getPlan = async ({ id }: { id: string }): Promise<string> => {
+    const { plan } = await tenancy.tenant(id)
+    uses.push(plan)
+    return 'pro'
+  }
+  const tenancy = await opened.open({ role: 'all', plans: { defaultPlan: 'free', definitions, getPlan } })
+  const { id } = await installed(tenancy, { id: 'billed', name: 'Billed' })
+  const guard = tenancy.guard({ resolve: () => ({ id }), authorize: 'anyone' })
+  const request = { raw: {}, method: 'GET', path: '/', host: undefined, header: () => undefined }
+  const [tenant, { tenant: guarded }] = await Promise.all([tenancy.tenant(id), guard.admit(request)])
+  expect(tenant.plan).toBe('pro')
+  expect(guarded).toBe(tenant)
+  expect(uses).toEqual(['free'])
 })
 
 test('an undefined default plan rejects the start', async () => {

@@ -3,6 +3,7 @@
  * billing. If `getPlan` fails or takes longer than one second, the last known plan or the default plan is used, and
  * `DependencyDegraded` is published.
  */
+import { AsyncLocalStorage } from 'node:async_hooks'
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
@@ -10,10 +11,14 @@ import { parsed } from '../../kernel/base/validate.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { COUNTER_NAME } from '../../kernel/store/counters.ts'
-import type { Tenant } from '../tenant/tenant.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
 
 const RESOLVER_TIMEOUT_MS = 1_000
 const REMEMBERED_PLANS = 10_000
+const RECENT_MS = 1_000
+
+/** Set inside `getPlan`, which may use the storage of tenants and so needs their plans. */
+const resolving = new AsyncLocalStorage<true>()
 
 export const PlanDefinition = z.strictObject({
   limits: z.record(
@@ -53,7 +58,7 @@ export interface PlansConfig {
   /** Limits of each plan. A quota without a limit is unlimited. */
   readonly definitions: Readonly<Record<string, z.input<typeof PlanDefinition>>>
   /** Returns the plan of a tenant, in place of `metadata.plan`. Called on every request, so it should be fast. */
-  readonly getPlan?: (tenant: Tenant) => Promise<string> | string
+  readonly getPlan?: (tenant: TenantRecord) => Promise<string> | string
 }
 
 export interface ResolvedPlan {
@@ -73,6 +78,9 @@ export class Plans {
   readonly #resolved = new Map<string, ResolvedPlan>()
   readonly #default: ResolvedPlan
   readonly #lastKnown = new LRUCache<string, string>({ max: REMEMBERED_PLANS })
+  readonly #recent = new LRUCache<string, { readonly name: Promise<string>; readonly at: number }>({
+    max: REMEMBERED_PLANS,
+  })
   readonly #resolverTimeoutMs: number
 
   /** Throws `E_INVALID_REQUEST` for invalid definitions at the start, not at the first request. */
@@ -97,6 +105,11 @@ export class Plans {
     return this.#resolved.has(plan)
   }
 
+  /** Names of all limits of the plans. */
+  limitedQuotas(): readonly string[] {
+    return [...this.#resolved.values()].flatMap(({ limits }) => [...limits.keys()])
+  }
+
   /** Whether any plan limits the quota. */
   limitsAnywhere(quota: string): boolean {
     return [...this.#resolved.values()].some(({ limits }) => limits.has(quota))
@@ -115,10 +128,26 @@ export class Plans {
   }
 
   /** The tenant's plan, always one of the definitions. Synchronous for plans in metadata, as every request calls it. */
-  resolve(tenant: Tenant): ResolvedPlan | Promise<ResolvedPlan> {
+  resolve(tenant: TenantRecord): ResolvedPlan | Promise<ResolvedPlan> {
     const { getPlan } = this.#config
     if (!getPlan) return this.#named(tenant.metadata.plan)
     return this.#resolveName(getPlan, tenant).then((plan) => this.#named(plan))
+  }
+
+  /**
+   * The name of the tenant's plan. With `getPlan` it is a promise and at most a second old, as handles need it often.
+   * Inside `getPlan` it is the last known plan.
+   */
+  nameOf(tenant: TenantRecord): string | Promise<string> {
+    const { getPlan } = this.#config
+    if (!getPlan) return this.#named(tenant.metadata.plan).plan
+    if (resolving.getStore()) return this.#named(this.#lastKnown.get(tenant.id)).plan
+    const nowMs = this.#kernel.clock.now().getTime()
+    const recent = this.#recent.get(tenant.id)
+    if (recent && Math.abs(nowMs - recent.at) < RECENT_MS) return recent.name
+    const name = this.#resolveName(getPlan, tenant).then((plan) => this.#named(plan).plan)
+    this.#recent.set(tenant.id, { name, at: nowMs })
+    return name
   }
 
   #named(plan: unknown): ResolvedPlan {
@@ -126,9 +155,9 @@ export class Plans {
     return named ?? this.#default
   }
 
-  async #resolveName(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: Tenant): Promise<string | undefined> {
+  async #resolveName(getPlan: NonNullable<PlansConfig['getPlan']>, tenant: TenantRecord): Promise<string | undefined> {
     try {
-      const resolution = Promise.resolve(tenant).then(getPlan)
+      const resolution = resolving.run(true, () => Promise.resolve(tenant).then(getPlan))
       const plan = await withTimeout(resolution, this.#resolverTimeoutMs, () => new Error('getPlan timed out'))
       this.#lastKnown.set(tenant.id, plan)
       return plan

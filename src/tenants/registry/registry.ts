@@ -11,7 +11,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
 import type { TenantRow } from '../tenant/tables.ts'
-import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import { createSearchIndex, type SearchIndex, searchIndex, type TenantSearch, tenantsMatching } from './search.ts'
 import { type Located, TenantCache } from './tenant-cache.ts'
 
@@ -63,7 +63,7 @@ export class Registry {
   }
 
   /** Reads the row. Throws `E_TENANT_NOT_FOUND`, also for a purged tenant. */
-  async get(id: string): Promise<Tenant> {
+  async get(id: string): Promise<TenantRecord> {
     return toTenant(await this.row(id))
   }
 
@@ -100,7 +100,7 @@ export class Registry {
     return this.#cache.refresh(id)
   }
 
-  async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<Tenant>> {
+  async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<TenantRecord>> {
     const { database, cursors } = this.#kernel
     const query = tenantsMatching(database, { status, q, includeDeleted })
     const filters = [status, q, includeDeleted]

@@ -25,7 +25,7 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
 import { deepFreeze } from '../tenant/deep-freeze.ts'
-import type { Tenant } from '../tenant/tenant.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
 import { NegativeCache } from './negative-cache.ts'
 
 const CACHED_TENANTS = 10_000
@@ -35,7 +35,7 @@ const LOAD_TIMEOUT_MS = 5_000
 
 /** A tenant with its storage location. */
 export interface Located {
-  readonly tenant: Tenant
+  readonly tenant: TenantRecord
   readonly location: StorageLocation
 }
 

@@ -8,7 +8,7 @@ import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { DomainTaken } from '../tenant/errors.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
-import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import type { Registry } from './registry.ts'
 import { lockTenant } from './tenant-assertions.ts'
 
@@ -34,7 +34,7 @@ export class TenantUpdates {
     this.#registry = registry
   }
 
-  run(id: string, { action, next, changed }: TenantUpdate): Promise<Tenant> {
+  run(id: string, { action, next, changed }: TenantUpdate): Promise<TenantRecord> {
     const { database, events, clock } = this.#kernel
     return database.transaction(async () => {
       const row = await lockTenant(database, id)

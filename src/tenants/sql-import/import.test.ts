@@ -6,7 +6,7 @@ import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../../drivers/isolation/sqlite/driver.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import type { TenantHandle } from '../handles/handle.ts'
+import type { Tenant } from '../handles/handle.ts'
 import type { TenantMigration } from '../isolation/migrations.ts'
 import { type ImportOptions, importSql } from './import.ts'
 
@@ -57,7 +57,7 @@ async function* pieces(text: string, size = 7): AsyncGenerator<Buffer> {
 
 describe.each(['schema-pg', 'rowscope-pg', 'database-pg', 'sqlite-memory'])('%s', (driver) => {
   const engine = driver === 'sqlite-memory' ? 'sqlite' : 'postgres'
-  let handle: TenantHandle
+  let handle: Tenant
   beforeAll(async () => {
     handle = await (engine === 'sqlite' ? sqlite : postgres).tenancy.tenant(driver)
   })

@@ -8,11 +8,11 @@ import { pathToFileURL } from 'node:url'
 import { CompiledQuery, type Kysely } from 'kysely'
 import { invalid } from '../../kernel/base/errors.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
-import type { Tenant } from '../tenant/tenant.ts'
+import type { TenantRecord } from '../tenant/tenant.ts'
 import { textOfFile } from '../tenant/text-file.ts'
 import { sqlStatements } from './splitter.ts'
 
-export type Seed = (db: Kysely<any>, tenant: Tenant) => Promise<unknown>
+export type Seed = (db: Kysely<any>, tenant: TenantRecord) => Promise<unknown>
 
 export async function readSeed(file: string): Promise<Seed> {
   const path = resolve(file)

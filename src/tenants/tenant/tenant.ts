@@ -77,7 +77,7 @@ export const MaintenanceRequest = z.strictObject({
 
 const moment = z.iso.datetime()
 
-export const Tenant = z
+export const TenantRecord = z
   .object({
     id: TenantId,
     name: z.string(),
@@ -98,9 +98,9 @@ export const Tenant = z
     failure: z.object({ code: z.string(), message: z.string() }).nullable(),
   })
   .meta({ id: 'Tenant' })
-export type Tenant = z.output<typeof Tenant>
+export type TenantRecord = z.output<typeof TenantRecord>
 
-export function toTenant(row: TenantRow): Tenant {
+export function toTenant(row: TenantRow): TenantRecord {
   return {
     id: row.id,
     name: row.name,

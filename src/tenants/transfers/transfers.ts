@@ -10,7 +10,7 @@ import { lockTenant } from '../registry/tenant-assertions.ts'
 import { TenantState } from '../tenant/errors.ts'
 import { TenantCreated } from '../tenant/events.ts'
 import type { TenantTables } from '../tenant/tables.ts'
-import { type Tenant, toTenant } from '../tenant/tenant.ts'
+import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import { type BackupSettings, Backups } from './backups/backups.ts'
 import { type DueStep, due, runDueStep } from './backups/scheduler.ts'
 import { cancel, cancelAll, cancelUnderWay } from './cancel.ts'
@@ -32,7 +32,7 @@ export interface TransfersConfig extends BackupSettings {
 }
 
 export interface StartedTransfer {
-  readonly tenant: Tenant
+  readonly tenant: TenantRecord
   readonly transfer: Transfer
 }
 

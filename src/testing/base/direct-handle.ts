@@ -1,6 +1,6 @@
 /** Creates a handle that uses a driver directly, without the registry. */
 
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import { handleOver } from '../../tenants/handles/handles.ts'
 import { beginTransaction, type ImportSource } from '../../tenants/handles/router.ts'
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
@@ -12,5 +12,5 @@ export const directSource = (driver: IsolationDriver, location: StorageLocation)
   advanceSequences: async (wanted, signal) => driver.advanceSequences?.(location, wanted, signal),
 })
 
-export const directHandle = (driver: IsolationDriver, location: StorageLocation): TenantHandle =>
+export const directHandle = (driver: IsolationDriver, location: StorageLocation): StorageHandle =>
   handleOver(directSource(driver, location), driver, location)

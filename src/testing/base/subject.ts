@@ -3,7 +3,7 @@
  * tenant.
  */
 import { sql } from 'kysely'
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver, StorageLocation } from '../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../tenants/isolation/migrations.ts'
 import { directHandle } from './direct-handle.ts'
@@ -117,7 +117,7 @@ export async function provisionedIn(
   subject: Subject,
   driver: IsolationDriver,
   tenantId: string,
-): Promise<TenantHandle> {
+): Promise<StorageHandle> {
   const location = locationIn(subject, driver, tenantId)
   await driver.provision(location)
   return directHandle(driver, location)

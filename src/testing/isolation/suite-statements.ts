@@ -1,7 +1,7 @@
 /** Group of `isolationSuite`: single statements, transactions, Kysely and the pool interface. */
 
 import type { Kysely } from 'kysely'
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { inTransaction } from '../base/in-transaction.ts'
 import { locationIn } from '../base/subject.ts'
@@ -14,8 +14,8 @@ const ENDED = /ended the transaction|rolled back|was released/
 
 const items = (db: Kysely<any>) => db.selectFrom('items').select(['owner', 'id', 'value']).orderBy('id').execute()
 /** Rows of a tenant before each test. */
-const untouched = ({ id }: TenantHandle) => [1, 2].map((key) => ({ owner: `of ${id}`, id: key, value: key }))
-const add = (db: Kysely<any>, { id: tenantId }: TenantHandle, id: number, more: object = {}) =>
+const untouched = ({ id }: StorageHandle) => [1, 2].map((key) => ({ owner: `of ${id}`, id: key, value: key }))
+const add = (db: Kysely<any>, { id: tenantId }: StorageHandle, id: number, more: object = {}) =>
   db.insertInto('items').values({ id, owner: `of ${tenantId}`, ...more })
 
 export function statementsOfTenants(
@@ -182,7 +182,7 @@ export function statementsOfTenants(
   })
 
   describe('a connection', () => {
-    const connect = ({ id }: TenantHandle) => {
+    const connect = ({ id }: StorageHandle) => {
       const { subject, driver } = proof()
       return driver.connect(locationIn(subject, driver, id))
     }

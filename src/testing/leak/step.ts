@@ -5,7 +5,7 @@
 
 import { TenancyError } from '../../kernel/base/errors.ts'
 import { sqlState } from '../../kernel/database/database.ts'
-import type { TenantHandle } from '../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../tenants/handles/handle.ts'
 import type { ImportSource } from '../../tenants/handles/router.ts'
 import type { StorageLocation } from '../../tenants/isolation/driver.ts'
 import type { Random } from '../base/seeded-random.ts'
@@ -24,7 +24,7 @@ export interface Violation {
 
 /** A tenant with the handle that all workers share. */
 export interface FuzzedTenant {
-  readonly handle: TenantHandle
+  readonly handle: StorageHandle
   readonly source: ImportSource
   readonly location: StorageLocation
   readonly view: StorageView | undefined
@@ -44,7 +44,7 @@ export interface FuzzStepOptions {
 export class FuzzStep {
   readonly random: Random
   readonly tenant: FuzzedTenant
-  readonly handle: TenantHandle
+  readonly handle: StorageHandle
   readonly mark: string
   readonly rows: OwnRows
   readonly #options: FuzzStepOptions

@@ -161,7 +161,7 @@ export function storageAdoption(
           await assertResult(client, storage, roles)
           if (database) await makeOwnLogin(server, client, locator)
           await run(client, last)
-          await migrator.recordBaseline(client, schema, request.baseline)
+          await migrator.recordBaseline(client, schema, request.baseline.at(-1))
           // The row of tenantry.storage_log (tenant, epoch, locator, state `current`) belongs into this transaction, once
           // servers keep that log.
           await writeRecord(client, storage, adoptionId, facts, sourceOf(storage, request), database)

@@ -1,7 +1,7 @@
 /** Creates tenants whose rows a copy reads, by owners of the tables of each kind. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { exported, never } from './copy.fixture.ts'
 import {
@@ -88,7 +88,7 @@ export function sharedSide(owner: Owner, kinds: readonly Kind[]): () => OwnedSid
   return () => owned
 }
 
-export const handle = (fixture: CopyFixture, kind: Kind, tenantId: string): TenantHandle =>
+export const handle = (fixture: CopyFixture, kind: Kind, tenantId: string): StorageHandle =>
   directHandle(fixture.drivers[kind], locationFor(fixture, kind, tenantId))
 
 export async function fill(fixture: CopyFixture, kind: Kind, tenantId: string): Promise<void> {

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { isDatabaseUnavailable } from '../../../kernel/database/database.ts'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
@@ -35,8 +35,8 @@ export function traps(kinds: readonly string[]): void {
     const outside = new Outside()
     let subject: Subject
     let driver: IsolationDriver
-    let a: TenantHandle
-    let b: TenantHandle
+    let a: StorageHandle
+    let b: StorageHandle
 
     beforeAll(async () => {
       subject = await openSubject(inject('postgresUrl'), kind)
@@ -49,7 +49,7 @@ export function traps(kinds: readonly string[]): void {
       await subject?.close()
     })
 
-    async function withRow(id: string): Promise<TenantHandle> {
+    async function withRow(id: string): Promise<StorageHandle> {
       const handle = await provisionedIn(subject, driver, id)
       await handle.db
         .insertInto('items')
@@ -180,7 +180,7 @@ export function traps(kinds: readonly string[]): void {
 
     test('a prepared statement uses the tables of its tenant, even if their columns differ', async () => {
       const changing = await withRow('changing')
-      const all = async ({ db }: TenantHandle) =>
+      const all = async ({ db }: StorageHandle) =>
         (await db.selectFrom('items').selectAll().execute()).map(({ owner }) => owner)
       for (let n = 0; n < 3 * CONNECTIONS; n++)
         for (const one of [a, b, changing]) expect(await all(one)).toEqual([`of ${one.id}`])
@@ -279,7 +279,8 @@ export function traps(kinds: readonly string[]): void {
     })
 
     test('an empty result of one tenant is not replaced by a cached result of another tenant', async () => {
-      const ask = (handle: TenantHandle) => handle.db.selectFrom('items').select('owner').where('id', '=', 77).execute()
+      const ask = (handle: StorageHandle) =>
+        handle.db.selectFrom('items').select('owner').where('id', '=', 77).execute()
       await b.db.insertInto('items').values({ id: 77, owner: 'of b' }).execute()
       for (let n = 0; n < 12; n++) expect([await ask(a), await ask(b)]).toEqual([[], [{ owner: 'of b' }]])
       await b.db.deleteFrom('items').where('id', '=', 77).execute()

@@ -2,7 +2,7 @@
  * Lists ways in which SQL of one tenant may affect other tenants, with their results: the table of docs/security.md.
  */
 import type pg from 'pg'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import { raw } from '../../../testing/leak/operations.ts'
 
 export type Verdict = 'rejected' | 'harmless' | 'remaining risk'
@@ -11,8 +11,8 @@ const everywhere = (verdict: Verdict): OnEach => [verdict, verdict, verdict]
 const inSharedDatabases = (verdict: Verdict, own: Verdict): OnEach => [verdict, verdict, own]
 
 export interface Environment {
-  readonly a: TenantHandle
-  readonly b: TenantHandle
+  readonly a: StorageHandle
+  readonly b: StorageHandle
   /** Connected as the login of tenants' queries, in the database of b. */
   readonly login: pg.Client
 }

@@ -5,7 +5,7 @@ import { createSecrets } from '../../../kernel/crypto/crypto.ts'
 import { Database } from '../../../kernel/database/database.ts'
 import { tablesOf } from '../../../tenancy/composition.ts'
 import { partsOf } from '../../../tenancy/parts.ts'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type {
   ConnectionLimits,
   IsolationDriver,
@@ -90,7 +90,7 @@ export const locationOf = (driver: IsolationDriver, tenantId: string): StorageLo
   epoch: 1,
 })
 
-export async function provisioned(driver: IsolationDriver, tenantId: string): Promise<TenantHandle> {
+export async function provisioned(driver: IsolationDriver, tenantId: string): Promise<StorageHandle> {
   await driver.provision(locationOf(driver, tenantId))
   return directHandle(driver, locationOf(driver, tenantId))
 }

@@ -3,7 +3,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, inject } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
 import type { EventOf } from '../../../kernel/events/events.ts'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import { TenantLoginRestored } from '../../../tenants/tenant/login-events.ts'
 import { installed, type TestTenancy, testTenancy } from '../../../testing/base/tenancy.ts'
 import { raw } from '../../../testing/leak/operations.ts'
@@ -20,7 +20,7 @@ export const WRITE_PASSWORD = asLogin(`execute format('alter role %I password ''
 /** For one test file. */
 export function useOwnLogins() {
   const lines: string[] = []
-  const fixture = {} as { opened: TestTenancy<[]>; acme: TenantHandle; globex: TenantHandle }
+  const fixture = {} as { opened: TestTenancy<[]>; acme: StorageHandle; globex: StorageHandle }
   const restored: EventOf<typeof TenantLoginRestored>[] = []
   const log = createLogger({ level: 'info', write: (line) => void lines.push(line) })
   const sql = async (text: string, values: unknown[] = []) =>

@@ -1,4 +1,7 @@
-/** Identifies the database of a placement: two URLs of one database have one identity, and a copy on another server has another. */
+/**
+ * Identifies the database of a placement: two URLs of one database have one identity, and so have a server and its physical copies
+ * (standbys, restored base backups). A database that was restored from a dump has another.
+ */
 import { withServer } from './tenant-login.ts'
 
 const IDENTITY = `

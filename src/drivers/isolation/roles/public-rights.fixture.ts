@@ -1,7 +1,7 @@
 /** Opens two tenants on an installation of each driver, whose placement keeps some rights of PUBLIC. */
 import { afterAll, beforeAll, inject } from 'vitest'
 import type { Finding } from '../../../kernel/doctor/doctor.ts'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver, PublicRight } from '../../../tenants/isolation/driver.ts'
 import { locationsOf } from '../audit/audit.fixture.ts'
 import { databasePg } from '../database-pg.ts'
@@ -31,7 +31,7 @@ export async function openOn(installation: Installation, kind: Kind, publicRight
 export function useInstallation(kind: Kind, publicRights: readonly PublicRight[] = []) {
   let installation: Installation
   let driver: IsolationDriver
-  let handles: readonly TenantHandle[]
+  let handles: readonly StorageHandle[]
   beforeAll(async () => {
     installation = await createInstallation(inject('postgresUrl'), { connections: { max: 6, perTenant: 3 } })
     driver = await openOn(installation, kind, publicRights)
@@ -47,10 +47,10 @@ export function useInstallation(kind: Kind, publicRights: readonly PublicRight[]
       return driver
     },
     get a() {
-      return handles[0] as TenantHandle
+      return handles[0] as StorageHandle
     },
     get b() {
-      return handles[1] as TenantHandle
+      return handles[1] as StorageHandle
     },
     audit: () => auditOf(driver),
   }

@@ -3,7 +3,7 @@
  */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver, Placement } from '../../../tenants/isolation/driver.ts'
 import { locationsOf } from '../audit/audit.fixture.ts'
 import { createInstallation, type Installation, locationOf, provisioned } from '../roles/installation.fixture.ts'
@@ -21,7 +21,7 @@ const NOTES = {
 let installation: Installation
 let placement: Placement
 let driver: IsolationDriver
-let b: TenantHandle
+let b: StorageHandle
 /** A superuser, like the owner in the embedded PostgreSQL. */
 let owner: pg.Client
 

@@ -1,7 +1,7 @@
 /** Tests that settings which a tenant stores for its login apply to no other tenant's session. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { locationIn, proofMigrations, provisionedIn, type Subject } from '../../../testing/base/subject.ts'
@@ -35,7 +35,7 @@ export function sessionSettings(kinds: readonly string[]): void {
   describe.each(kinds)('settings of tenant sessions, %s', (kind) => {
     let subject: Subject
     let first: IsolationDriver
-    let a: TenantHandle
+    let a: StorageHandle
     let login: string
 
     beforeAll(async () => {

@@ -1,6 +1,6 @@
 /** Tests drains after a fence, on every driver: acknowledged rows are stored, and no later transaction commits. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver } from '../../../tenants/isolation/driver.ts'
 import { directHandle } from '../../../testing/base/direct-handle.ts'
 import { locationIn, proofMigrations, type Subject } from '../../../testing/base/subject.ts'
@@ -47,7 +47,7 @@ export function behindTheFence(fenced: () => Fenced): void {
     await driver.provision(location)
     const acknowledged = new Set<number>()
     let [next, isFinished, refused] = [0, false, 0]
-    const write = async (handle: TenantHandle, worker: number) => {
+    const write = async (handle: StorageHandle, worker: number) => {
       const id = next++
       const one = insert(id, 'hammered')
       if (worker % 4 === 0) return handle.pool.query(one).then(() => [id])

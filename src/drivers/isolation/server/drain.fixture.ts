@@ -1,7 +1,7 @@
 /** Tests drains of drivers whose tenants share a database. */
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type { IsolationDriver, StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
 import { WAITING_LOCKS } from '../../../testing/base/database.ts'
@@ -52,7 +52,7 @@ export function drains(kinds: readonly string[]): void {
     interface Environment {
       readonly id: string
       readonly location: StorageLocation
-      readonly handle: TenantHandle
+      readonly handle: StorageHandle
       /** Ids of the stored rows, also those of fenced storage. */
       readonly rows: () => Promise<number[]>
     }

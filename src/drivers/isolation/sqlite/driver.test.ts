@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { type Kysely, sql } from 'kysely'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { createLogger } from '../../../kernel/base/logger.ts'
-import type { TenantHandle } from '../../../tenants/handles/handle.ts'
+import type { StorageHandle } from '../../../tenants/handles/handle.ts'
 import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import type { ConnectionLimits, IsolationDriver, Placement } from '../../../tenants/isolation/driver.ts'
 import type { TenantMigration } from '../../../tenants/isolation/migrations.ts'
@@ -62,12 +62,12 @@ async function open(
   return driver
 }
 
-async function opened(...ids: string[]): Promise<{ driver: IsolationDriver; handles: TenantHandle[] }> {
+async function opened(...ids: string[]): Promise<{ driver: IsolationDriver; handles: StorageHandle[] }> {
   const driver = await open()
   return { driver, handles: await Promise.all(ids.map((id) => provisioned(driver, id))) }
 }
 
-async function one(): Promise<TenantHandle> {
+async function one(): Promise<StorageHandle> {
   return provisioned(await open(), 'a')
 }
 
@@ -81,7 +81,7 @@ const insert = (db: Kysely<any>, id: number, owner = 'a') => db.insertInto('note
 describe('a tenant', () => {
   test('a tenant has its own database without objects of other tenants', async () => {
     const { handles } = await opened('a', 'b')
-    const [a, b] = handles as [TenantHandle, TenantHandle]
+    const [a, b] = handles as [StorageHandle, StorageHandle]
     await insert(a.db, 1, 'a')
     await insert(b.db, 1, 'b')
     await a.transaction(async (db) => {
@@ -328,7 +328,7 @@ describe('a transaction', () => {
 
   test('a transaction is invisible before its end, and transactions run in the order of their requests', async () => {
     const { handles } = await opened('a', 'b')
-    const [a, b] = handles as [TenantHandle, TenantHandle]
+    const [a, b] = handles as [StorageHandle, StorageHandle]
     const tx = await a.db.startTransaction().execute()
     await insert(tx, 1, 'open')
     const order: string[] = []
@@ -705,7 +705,7 @@ describe('storage', () => {
 
   test('fenced storage rejects every statement, also of open transactions, until it is opened', async () => {
     const { driver, handles } = await opened('a', 'b')
-    const [{ db, pool, transaction }, b] = handles as [TenantHandle, TenantHandle]
+    const [{ db, pool, transaction }, b] = handles as [StorageHandle, StorageHandle]
     const location = locationOf(driver, 'a')
     await insert(db, 1)
     const client = await pool.connect()
@@ -749,7 +749,7 @@ describe('storage', () => {
 
   test('a transaction that a drain has ended rejects its statements and its commit as fenced', async () => {
     const { driver, handles } = await opened('a')
-    const [{ db, pool }] = handles as [TenantHandle]
+    const [{ db, pool }] = handles as [StorageHandle]
     const location = locationOf(driver, 'a')
     const [reading, ending] = [await pool.connect(), await pool.connect()]
     const fenced = { code: 'E_TENANT_STORAGE_FENCED' }
@@ -770,7 +770,7 @@ describe('storage', () => {
 
   test('a drop ends open transactions and rejects waiting statements', async () => {
     const { driver, handles } = await opened('a')
-    const [{ db }] = handles as [TenantHandle]
+    const [{ db }] = handles as [StorageHandle]
     const location = locationOf(driver, 'a')
     const kept = await driver.connect(location)
     const tx = await db.startTransaction().execute()
@@ -789,7 +789,7 @@ describe('storage', () => {
 
   test('each epoch of a tenant has different storage', async () => {
     const { driver, handles } = await opened('a')
-    const [{ db }] = handles as [TenantHandle]
+    const [{ db }] = handles as [StorageHandle]
     await insert(db, 1)
     const next = { ...locationOf(driver, 'a'), locator: driver.locator('a', 2), epoch: 2 }
     await driver.provision(next)
@@ -844,7 +844,7 @@ describe('driver sqlite-memory', () => {
 
   test('the driver loses all rows when it stops, and rejects waiting statements', async () => {
     const { driver, handles } = await opened('a')
-    const [{ db }] = handles as [TenantHandle]
+    const [{ db }] = handles as [StorageHandle]
     const tx = await db.startTransaction().execute()
     await insert(tx, 1)
     const waiting = expect(owners(db)).rejects.toThrow('was stopped')

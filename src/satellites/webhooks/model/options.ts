@@ -1,6 +1,13 @@
 import { z } from 'zod'
+import { type HostSchema, toSchema, type ZodSchema } from '../../../kernel/declarations/host-schema.ts'
+import { EventName } from './event-names.ts'
+
+/** Schemas of the events that a host has declared. */
+export type DeclaredEvents = ReadonlyMap<string, z.ZodType>
 
 export const Options = z.strictObject({
+  /** Schemas of the host's events by name. */
+  events: z.record(EventName, z.custom<HostSchema>()).optional(),
   /** Maximum of attempts of a delivery, including the first; default 5. */
   maxAttempts: z.int().min(1).max(20).default(5),
   /** Timeout of one attempt in milliseconds, from name resolution to the end of the response; default 10,000. */
@@ -18,15 +25,43 @@ export const Options = z.strictObject({
   /** Maximum of deliveries in flight of one tenant, over all processes; default a quarter of `concurrency`. */
   perTenant: z.int().min(1).max(10_000).optional(),
 })
-export type WebhooksOptions = z.input<typeof Options>
 
-export interface Options extends z.output<typeof Options> {
+/** Schemas of the payloads of a host's events, by name. */
+export type EventSchemas = Readonly<Record<string, HostSchema>>
+
+export interface WebhooksOptions<Events extends EventSchemas = EventSchemas>
+  extends Omit<z.input<typeof Options>, 'events'> {
+  /**
+   * The events of the host: Zod schemas of the payloads, in a configuration file JSON Schemas. If given, `dispatch` rejects other events and
+   * invalid payloads, and the compiler knows names and payloads. The sent payload is the output of the schema.
+   */
+  readonly events?: Events
+}
+
+export interface Options extends Omit<z.output<typeof Options>, 'events'> {
+  /** Schemas by name of the event. Absent: events of any name, with any object as payload. */
+  readonly events?: DeclaredEvents | undefined
   readonly claim: number
   readonly perTenant: number
 }
 
-export const withDefaults = (options: z.output<typeof Options>): Options => ({
+export const withDefaults = ({ events, ...options }: z.output<typeof Options>): Options => ({
   ...options,
+  events: events && declaredEvents(events),
   claim: options.claim ?? options.concurrency * 8,
   perTenant: options.perTenant ?? Math.max(1, Math.ceil(options.concurrency / 4)),
 })
+
+/** @throws E_INVALID_REQUEST */
+const declaredEvents = (events: EventSchemas): DeclaredEvents =>
+  new Map(Object.entries(events).map(([name, schema]) => [name, toSchema(schema, `webhooks.events.${name}`)]))
+
+/** Name of an event to dispatch: a declared one, or any without declarations. */
+export type EventOf<Events extends object> = [keyof Events] extends [never] ? string : keyof Events & string
+
+/** Payload of an event to dispatch. */
+export type PayloadOf<Events extends object, Event extends string> = Event extends keyof Events
+  ? Events[Event] extends ZodSchema
+    ? z.input<Events[Event]>
+    : Readonly<Record<string, unknown>>
+  : Readonly<Record<string, unknown>>

@@ -10,6 +10,7 @@ import { invalid } from '../../../kernel/base/errors.ts'
 import { uuidAt } from '../../../kernel/base/ids.ts'
 import { parsed } from '../../../kernel/base/validate.ts'
 import type { Database } from '../../../kernel/database/database.ts'
+import { undeclared } from '../../../kernel/declarations/declared-names.ts'
 import type { EventType } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { joinedOutbox } from '../../../kernel/outbox/joining.ts'
@@ -19,6 +20,7 @@ import { TenantDeleted } from '../../../tenants/tenant/events.ts'
 import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
 import { shiftMs } from '../model/database-time.ts'
 import { dottedName, EventName, patternsFor } from '../model/event-names.ts'
+import type { DeclaredEvents } from '../model/options.ts'
 import { type Claimed, type Offer, TIMEOUT_MS } from './queue.ts'
 
 const MAX_BODY_BYTES = 1024 * 1024
@@ -76,12 +78,14 @@ export class Dispatch {
   /** Separate connections, for dispatches outside of a transaction. */
   readonly #own: Database
   readonly #sender: Sender
+  readonly #declared: DeclaredEvents | undefined
   readonly #batcher: Batcher<Message, Dispatched>
 
-  constructor(kernel: Kernel, own: Database, sender: Sender) {
+  constructor(kernel: Kernel, own: Database, sender: Sender, declared?: DeclaredEvents) {
     this.#kernel = kernel
     this.#own = own
     this.#sender = sender
+    this.#declared = declared
     this.#batcher = new Batcher<Message, Dispatched>((messages) => this.#insertAndSend(messages), {
       maxItems: MAX_BATCH_ITEMS,
       weight: { of: ({ body }) => body.length, maxWeight: MAX_BATCH_BYTES },
@@ -89,11 +93,11 @@ export class Dispatch {
   }
 
   /** Returns the ids of the deliveries. @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST` */
-  async dispatch(tenantId: string, event: string, payload: Readonly<Record<string, unknown>>): Promise<string[]> {
+  async dispatch(tenantId: string, event: string, payload: unknown): Promise<string[]> {
     if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) throw tenantNotFound(String(tenantId))
     const name = parsed(EventName, event, 'event')
     this.#assertNotReserved(name)
-    const body = parsed(Payload, payload, 'payload')
+    const body = this.#bodyOf(name, payload)
     const outbox = joinedOutbox(tenantId)
     if (outbox) {
       await outbox.post(DISPATCH, { event: name, payload: body })
@@ -142,6 +146,14 @@ export class Dispatch {
       })
     }
     return deliveries
+  }
+
+  /** Events of other processes are not checked again: they may have other declarations. */
+  #bodyOf(event: string, payload: unknown): Readonly<Record<string, unknown>> {
+    if (!this.#declared) return parsed(Payload, payload, 'payload')
+    const schema = this.#declared.get(event)
+    if (!schema) throw undeclared(this.#declared.keys(), event, 'event')
+    return parsed(Payload, parsed(schema, payload, 'payload'), 'payload')
   }
 
   #assertNotReserved(event: string): void {

@@ -1,0 +1,13 @@
+/** The names that a host declares in its definition, as types of the arguments of services. */
+
+/** Undeclared names are any string. */
+export interface Names {
+  readonly plan: string
+  readonly quota: string
+  readonly flag: string
+  /** Schemas of payloads by event. Not an index signature, which would absorb declared names. */
+  readonly event: object
+  readonly metric: string
+  /** Definitions of settings by name. */
+  readonly setting: object
+}
