@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { startEmbeddedPostgres } from '../src/service/embedded-postgres.ts'
 import { adminApi } from './cases/admin-api.ts'
+import { adoption } from './cases/adoption.ts'
 import { auditInsert } from './cases/audit-insert.ts'
 import { backups } from './cases/backups.ts'
 import { billingReceiver } from './cases/billing-receiver.ts'
@@ -42,6 +43,7 @@ const cases: readonly Case[] = [
   coldTenants,
   churn,
   provisioning,
+  adoption,
   migrating,
   quotaConsume,
   quotaRoute,

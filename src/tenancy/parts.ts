@@ -4,6 +4,7 @@ import type { AnyOperation } from '../kernel/api/operation.ts'
 import type { Part } from '../kernel/part-definition.ts'
 import { examinationsPart, kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
+import { adoptionsPart } from '../tenants/adoption/part.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
 import { circuitsPart } from '../tenants/circuits/part.ts'
 import { commandRunsPart } from '../tenants/command-runs/part.ts'
@@ -93,6 +94,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     migrationsPart,
     commandRunsPart,
     transfersPart,
+    adoptionsPart,
     provisioningPart,
     erasuresPart,
     handlesPart,

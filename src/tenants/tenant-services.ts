@@ -1,4 +1,5 @@
 /** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites. */
+import type { Adoptions } from './adoption/adoptions.ts'
 import type { Circuits } from './circuits/circuits.ts'
 import type { CommandRuns } from './command-runs/command-runs.ts'
 import type { Erasures } from './erasure/erasures.ts'
@@ -22,6 +23,7 @@ export interface TenantServices {
   readonly migrations: MigrationRuns
   readonly commandRuns: CommandRuns
   readonly transfers: Transfers
+  readonly adoptions: Adoptions
   readonly provisioning: Installation
   readonly erasures: Erasures
   readonly handles: Handles

@@ -10,6 +10,7 @@ import { parsed } from '../kernel/base/validate.ts'
 import { recordChange } from '../kernel/events/changes.ts'
 import type { QueueCounts } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
+import type { Released } from './adoption/requests.ts'
 import { type BackofficeRestore, reconcileAfterRestore } from './backoffice-recovery.ts'
 import { DeadLetters } from './dead-letters.ts'
 import { assertAgrees } from './handles/agreement.ts'
@@ -62,6 +63,8 @@ export class Tenants<DB = any, N extends Names = Names> {
   readonly storage: TenantServices['storage']
   /** Calls in tenants' transactions, applied after the commit. */
   readonly outbox: TenantServices['outbox']
+  /** Adoption of existing storage. */
+  readonly adoptions: TenantServices['adoptions']
   /** Imports of dumps with tables. */
   readonly tableImports: TenantServices['tableImports']
   /** Jobs that failed permanently. */
@@ -89,6 +92,7 @@ export class Tenants<DB = any, N extends Names = Names> {
     this.erasures = services.erasures
     this.storage = services.storage
     this.outbox = services.outbox
+    this.adoptions = services.adoptions
     this.tableImports = services.tableImports
     this.deadLetters = new DeadLetters(kernel)
     this.#kernel = kernel
@@ -189,6 +193,21 @@ export class Tenants<DB = any, N extends Names = Names> {
       set: { statusBefore: null, deletedAt: null, purgeAt: null },
       event: { from: 'deletion' },
     }))
+  }
+
+  /**
+   * Gives an adopted tenant up without its storage: restores owners and rights there, and purges everything else. After
+   * an interruption, the job UninstallTenant continues. `E_TENANT_STATE` if the tenant was not adopted.
+   */
+  async release(id: string): Promise<Released> {
+    const released = await this.adoptions.beginRelease(id, () =>
+      this.#transitions.run(id, 'delete', ({ from }, now) => ({
+        set: { statusBefore: from, deletedAt: now, purgeAt: now },
+        event: { purgeAt: now.toISOString() },
+      })),
+    )
+    await this.installation.purge(id)
+    return released
   }
 
   /** Requests of the tenant receive 503 until `exitMaintenance`; its status is unchanged. */

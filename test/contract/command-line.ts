@@ -24,6 +24,7 @@ export async function runCommand(
   const terminal: Terminal = {
     input: Readable.from([]),
     isJson: false,
+    isConfirmed: true,
     table: (rows, value = rows) => void printed.push(value),
     list: async (values) => void printed.push(await Array.fromAsync(values)),
     page: async (_, values) => void printed.push(...values),

@@ -20,6 +20,10 @@ const ORPHANED = 'a job of an unknown queue is a dead letter'
 const FAILED = 'an entry of its outbox has failed'
 const noLetter = { tenant: 'none', params: { deadLetterId: '00000000-0000-7000-8000-000000000000' } } as const
 const wrongLetter = { params: { deadLetterId: 'newest' } }
+const LEGACY = 'an application has a schema'
+const legacy = { isolation: 'schema-pg', schema: '{schema}', baseline: '0002_stars' }
+const ADOPTED = `POST /tenants/adopt ${JSON.stringify({ id: '{id}', ...legacy, digest: '{digest}' })}`
+const adopted = { tenant: 'none', given: [LEGACY, ADOPTED] } as const
 const wrongQuery = { query: { colour: 'red' } }
 
 const CONTEXT = { requestId: null, actor: { type: 'user', id: 'ann', name: 'Ann' }, ip: null }
@@ -116,6 +120,28 @@ export const tenants: Part = {
         E_PLAN_RESOLVED_BY_HOST: { params: { plan: 'pro' }, plansOfHost: true },
       },
     },
+    'tenants.planAdoption': {
+      success: { tenant: 'none', given: [LEGACY], body: { id: '{id}', ...legacy } },
+      wrong: { body: { id: '{id}', isolation: 'schema-pg' } },
+      also: {
+        E_NOT_ADOPTABLE: { tenant: 'none', body: { id: '{id}', ...legacy, schema: 'nowhere' } },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { id: '{id}', ...legacy, isolation: 'sqlite-memory' } },
+      },
+    },
+    'tenants.adopt': {
+      success: { tenant: 'none', given: [LEGACY], body: { id: '{id}', ...legacy, digest: '{digest}' } },
+      wrong: { body: { id: '{id}', ...legacy } },
+      also: {
+        E_NOT_ADOPTABLE: { tenant: 'none', given: [LEGACY], body: { id: '{id}', ...legacy, digest: 'outdated' } },
+        E_TENANT_EXISTS: { given: [LEGACY], body: { id: '{id}', ...legacy, digest: '{digest}' } },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { id: '{id}', ...legacy, isolation: 'sqlite-memory', digest: '-' } },
+      },
+    },
+    'tenants.release': {
+      success: adopted,
+      wrong: wrongId,
+      also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: {} },
+    },
     'queues.list': {
       success: { query: { tenantId: '{id}' } },
       wrong: { query: { tenantId: 'No Id' } },
@@ -170,6 +196,12 @@ export const tenants: Part = {
     'tenant:maintenance': { line: ['{id}', '--message', 'Back at noon'] },
     'tenant:purge': { ...deleted, line: ['{id}'] },
     'tenant:erasure:report': { given: [ERASED, PROVED], line: ['{id}'] },
+    'tenant:adopt': {
+      tenant: 'none',
+      given: [LEGACY],
+      line: ['{id}', '--isolation', 'schema-pg', '--schema', '{schema}', '--baseline', '0002_stars'],
+    },
+    'tenant:release': { ...adopted, line: ['{id}'] },
     'tenant:migrate': { line: ['{id}'], json: { line: ['{id}', '--verify'] } },
     'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
     'tenant:migrate:status': { line: ['{id}'] },
@@ -189,6 +221,7 @@ export const tenants: Part = {
     RecoverErasures: { data: {} },
     PurgeTenants: { data: {} },
     RecoverInstallations: { data: {} },
+    RecoverAdoptions: { data: {} },
     RecoverFences: { data: {} },
     ExamineInstallation: { data: {} },
     PruneOutbox: { data: {} },
@@ -226,6 +259,17 @@ export const tenants: Part = {
     [PROVED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.erasures.work(id, { signal: AbortSignal.timeout(60_000) })
       return {}
+    },
+    [LEGACY]: async ({ api: { tenancy } }, { id = '' }) => {
+      const schema = `legacy_${id}`
+      await tenancy.kernel.database.session(
+        async (client) =>
+          void (await client.query(
+            `create schema "${schema}"; create table "${schema}".notes (text text not null, stars integer)`,
+          )),
+      )
+      const { digest } = await tenancy.tenants.adoptions.plan({ id, ...legacy, schema })
+      return { schema, digest }
     },
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.create({ id, name: 'Acme' })

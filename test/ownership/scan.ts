@@ -61,7 +61,7 @@ const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
 const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^__pgboss__/, "the queue's own maintenance"],
   [
-    /^tenantry\.(PurgeTenants|RecoverInstallations|RecoverFences|RecoverTransfers|RecoverErasures|RunBackups)$/,
+    /^tenantry\.(PurgeTenants|RecoverInstallations|RecoverAdoptions|RecoverErasures|RecoverFences|RecoverTransfers|RunBackups)$/,
     'checks all tenants',
   ],
   [/^tenantry\.ExamineInstallation$/, 'examines the whole installation'],

@@ -110,6 +110,7 @@ export function createTerminal({ json, yes, signal, context }: TerminalOptions):
     say,
     print,
     isJson: json,
+    isConfirmed: yes,
     table(rows, value = rows, words = 'none') {
       if (json) print('', value)
       else if (rows.length === 0) say(words)

@@ -69,6 +69,7 @@ export function databasePg({ template = 'template0', ...options }: DatabasePgOpt
       tables: ({ locator }) => ({ schema: TENANT_SCHEMA, database: locator }),
       scope: () => ({ openSchema: null }),
 
+      adopts: { of: 'database', installation: () => installation },
       ...ownStorage({
         async make({ server, locator, owned }, making) {
           await makeDatabase(server, locator, template, making)
@@ -85,7 +86,9 @@ export function databasePg({ template = 'template0', ...options }: DatabasePgOpt
 
       async inventory(server) {
         const all = await databasesOf(server)
-        return all.filter(({ locator }) => locator.split('_')[1] === installation)
+        return all
+          .filter(({ locator, adoptedBy }) => (adoptedBy ?? locator.split('_')[1]) === installation)
+          .map(({ locator, isFenced }) => ({ locator, isFenced }))
       },
 
       fence: ({ server, locator }) => closeDatabase(server, locator),

@@ -15,6 +15,7 @@ import type {
 } from '../../tenants/isolation/driver.ts'
 import type { OrphanedRows } from '../../tenants/isolation/orphaned-rows.ts'
 import type { ImportedTables, TableImport, TableImportOptions } from '../../tenants/isolation/table-import.ts'
+import type { AdoptionKind } from './adoption/adoption.ts'
 import type { Source } from './copy/copy-out.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
 import type { PostgresMigrator } from './migrations/postgres-migrator.ts'
@@ -103,6 +104,8 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options
   ) => Promise<ImportedTables>
   readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>
 
+  /** Kind of existing storage that can become that of a tenant; absent: none. */
+  readonly adopts?: AdoptionKind
   audit(servers: Iterable<PostgresServer>, locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>
   readonly orphanedRows?: (server: PostgresServer, registered: ReadRegistered) => Promise<readonly OrphanedRows[]>
 }

@@ -12,6 +12,7 @@ import {
   unknownPlacement,
 } from '../../tenants/isolation/driver.ts'
 import { MigrationFailed } from '../../tenants/migrations/errors.ts'
+import { storageAdoption } from './adoption/adoption.ts'
 import { isSessionLost } from './connections/closed-database.ts'
 import { RESPONSE_TIMEOUT_MS, timeoutError } from './connections/timeouts.ts'
 import { copyOut, nothingThere } from './copy/copy-out.ts'
@@ -221,6 +222,7 @@ export function postgresDriver(
 
     ...(enter ? { enter: async (location, { signal }) => enter(await prepared(location), signal) } : {}),
 
+    ...(dialect.adopts ? { adoption: storageAdoption(at, dialect.adopts, extensionsSchema) } : {}),
     drop: async (location) => dialect.drop(await prepared(location)),
     inventory: async (placement) => dialect.inventory(serverOf(placement)),
     search: async (placement, tenantId, lastEpoch) => searchServer(serverOf(placement), dialect, tenantId, lastEpoch),

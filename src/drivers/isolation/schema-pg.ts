@@ -49,12 +49,14 @@ export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): 
       schemaOf: names === 'qualified' ? ({ locator }) => locator : undefined,
 
       migratesAtOnce: true,
+      adopts: { of: 'schema' },
       ...ownStorage(),
 
       drop: ({ server, schema, migrator }) =>
         server.administer(schema, async (client) => {
           await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`)
           await migrator.forget(client, schema)
+          await client.query('delete from tenantry.adoptions where locator = $1', [schema])
         }),
 
       async inventory(server) {

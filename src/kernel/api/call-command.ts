@@ -4,6 +4,7 @@ import { type Caller, checked } from './caller.ts'
 import type { CommandInput, Terminal } from './commands.ts'
 import type { AnyOperation, Call, CallInput, CommandForm, Reply, Waiting } from './operation.ts'
 import { keyOf } from './option-values.ts'
+import { planned } from './planned.ts'
 
 export interface CommandCall {
   readonly operation: AnyOperation
@@ -23,6 +24,11 @@ export async function callCommand(
     checked(operation, input)
     const text = await question(input, call)
     if (text !== undefined && !(await terminal.confirm(text))) return
+  }
+  if (form.plan) {
+    const body = await planned(form.plan, input, given, call)
+    if (body === undefined) return
+    input = { ...input, body }
   }
   const pages = () => allPages((query) => call(operation, { ...input, query }), input.query, signal)
   if (form.readsAllPages) {

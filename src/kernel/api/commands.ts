@@ -59,6 +59,8 @@ export interface Terminal {
   progress(text: string): void
   /** Runs an interactive prompt with these names; resolves when the user leaves it. */
   prompt(label: string, names: Readonly<Record<string, unknown>>): Promise<void>
+  /** Whether confirmations were given in advance, with `--yes`. */
+  readonly isConfirmed: boolean
   /** Asks for a confirmation: true with `--yes`; throws without a terminal. */
   confirm(question: string): Promise<boolean>
 }

@@ -69,6 +69,7 @@ function input(given: { args?: object; options?: object; answer?: boolean }) {
   const terminal: Terminal = {
     input: Readable.from([]),
     isJson: false,
+    isConfirmed: true,
     table: record('table'),
     list: async (values, rowOf) => {
       const all = await Array.fromAsync(values)

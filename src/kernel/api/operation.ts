@@ -126,6 +126,8 @@ export interface CommandForm<Body = any> {
   readonly body?: (given: Readonly<Record<string, any>>) => unknown
   /** The command calls the operation only if the answer is yes, or if there is no question. */
   readonly question?: (input: Required<CallInput>, call: Call) => string | undefined | Promise<string | undefined>
+  /** The plan of the operation: the command prints it, and calls the operation only with `--yes`. */
+  readonly plan?: PlanForm
   /** With this switch, the command calls the other operation, which has the same path and reply. */
   readonly instead?: { readonly option: Option; readonly operation: AnyOperation }
   /** What `onProgress` counts: `entries verified`. */
@@ -143,6 +145,19 @@ export interface CommandForm<Body = any> {
   readonly message?: (reply: Body) => string | undefined
   /** The error of the command, after it has printed the result: a check has found problems. */
   readonly failure?: (reply: Body) => TenancyError | undefined
+}
+
+export interface PlanForm<Plan = any> {
+  /** Returns the plan, and changes nothing. */
+  readonly operation: AnyOperation
+  /** Makes its body from that of the operation. */
+  readonly request: (body: any) => unknown
+  /** Lines for a terminal; with `--json` it is the plan itself. */
+  readonly text: (plan: Plan) => string
+  /** Why the plan cannot be executed. */
+  readonly failure: (plan: Plan) => TenancyError | undefined
+  /** Makes the body of the operation, so that it executes this plan only. */
+  readonly body: (plan: Plan, body: any) => unknown
 }
 
 export interface Operation<

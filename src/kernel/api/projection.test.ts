@@ -105,6 +105,7 @@ function input({ args = {}, options = {}, answer = true }: Partial<CommandInput>
   const terminal: Terminal = {
     input: Readable.from([]),
     isJson: false,
+    isConfirmed: true,
     table: record('table'),
     list: async (values) => record('list')(await Array.fromAsync(values)),
     page: async (rows, values) => record('page')(rows, values),
@@ -125,6 +126,63 @@ function input({ args = {}, options = {}, answer = true }: Partial<CommandInput>
 const three = (): Notes => ({ notes: ['a', 'b', 'c'].map((id) => ({ id, text: `note ${id}`, state: 'done' })) })
 
 const only = (operation: AnyOperation) => commandsOf([operation])[0] ?? expect.fail('the operation has no command')
+
+describe('a command with a plan', () => {
+  const plan = operation({
+    name: 'notes.plan',
+    method: 'POST',
+    path: '/plan',
+    summary: 'Plan a note',
+    body: z.strictObject({ text: z.string() }),
+    reply: z.object({ digest: z.string(), isPossible: z.boolean() }),
+    handle: async (_, { body }) => ({ digest: `of ${body.text}`, isPossible: body.text !== 'impossible' }),
+  })
+  const execute = operation({
+    name: 'notes.execute',
+    method: 'POST',
+    path: '/execute',
+    summary: 'Execute the plan',
+    body: z.strictObject({ text: z.string(), digest: z.string() }),
+    reply: z.object({ executed: z.string() }),
+    command: {
+      name: 'note:execute',
+      options: { digest: { required: false } },
+      plan: {
+        operation: plan,
+        request: ({ text }) => ({ text }),
+        text: ({ digest }) => `plan ${digest}\n`,
+        failure: ({ isPossible }) => (isPossible ? undefined : NotReady('It is not possible.')),
+        body: ({ digest }, body) => ({ digest, ...body }),
+      },
+    },
+    handle: async (_, { body: { digest } }) => ({ executed: digest }),
+  })
+  const run = async (options: Record<string, unknown>, terminal: Partial<Terminal> = {}) => {
+    const { output, given } = input({ options })
+    await only(execute).run({}, { ...given, terminal: { ...given.terminal, ...terminal } })
+    return output
+  }
+  const NOTHING = ['say', 'nothing was changed; --yes executes the plan']
+
+  test('prints the plan without --yes, and with --dry-run', async () => {
+    expect(await run({ text: 'a' }, { isConfirmed: false })).toEqual([['write', 'plan of a\n'], NOTHING])
+    expect(await run({ text: 'a', dryRun: true })).toEqual([['write', 'plan of a\n'], NOTHING])
+    const json = await run({ text: 'a' }, { isConfirmed: false, isJson: true })
+    expect(json).toEqual([['record', { digest: 'of a', isPossible: true }], NOTHING])
+  })
+
+  test('executes the printed plan with --yes, or the plan of an earlier digest', async () => {
+    expect(await run({ text: 'a' })).toEqual([
+      ['write', 'plan of a\n'],
+      ['record', { executed: 'of a' }],
+    ])
+    expect(await run({ text: 'a', digest: 'earlier' }, { isJson: true })).toEqual([['record', { executed: 'earlier' }]])
+  })
+
+  test('executes no plan that is not possible', async () => {
+    await expect(run({ text: 'impossible' })).rejects.toMatchObject({ code: 'E_NOT_READY' })
+  })
+})
 
 describe('commandsOf', () => {
   test('derives name, summary and arguments', () => {

@@ -11,9 +11,9 @@ import { callCommand } from './call-command.ts'
 import { type Caller, callerIn } from './caller.ts'
 import type { Argument, Command, CommandInput, Option } from './commands.ts'
 import { runFiltered, withFilter } from './filtered.ts'
+import { ALL, DRY_RUN, PAGING } from './general-options.ts'
 import type { AnyOperation, CallInput, CommandForm, Progress } from './operation.ts'
 import { decimal, json, keyOf } from './option-values.ts'
-import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
 
 export interface ProjectedCommand<Service = any> extends Command<Service> {
   readonly operation: AnyOperation<Service>
@@ -47,17 +47,6 @@ interface JsonSchema {
 }
 
 const READERS: Readonly<Record<string, Field['read']>> = { number: decimal, integer: decimal, object: json }
-
-const PAGING: Readonly<Record<string, Option>> = {
-  limit: {
-    flags: '--limit <count>',
-    summary: `maximum number (1 to ${MAX_LIMIT})`,
-    parse: (text) => parsed(Page.shape.limit, text),
-    default: DEFAULT_LIMIT,
-  },
-  cursor: { flags: '--cursor <cursor>', summary: 'nextCursor of the previous page' },
-}
-const ALL: Option = { flags: '--all', summary: 'all pages, one after the other; with --json one item on each line' }
 
 /** The commands of these operations in their order, or those with these names. */
 export function commandsOf<Service>(
@@ -94,6 +83,7 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
     options: [
       ...fields.flatMap(({ option = [] }) => option),
       ...(fields.some(isCursor) ? [ALL] : []),
+      ...(form.plan ? [DRY_RUN] : []),
       ...(instead ? [instead.option] : []),
       ...(wait ? [wait.option] : []),
     ],

@@ -143,6 +143,7 @@ describe('tenant:audit:export', () => {
     const terminal: Terminal = {
       input: Readable.from([]),
       isJson,
+      isConfirmed: false,
       table: unused,
       list: unused,
       page: unused,

@@ -36,6 +36,8 @@ export const commands = [
     'plan:list',
     'tenant:queue:stats',
     'tenant:maintenance',
+    'tenant:adopt',
+    'tenant:release',
   ),
   command({
     name: 'tenant:purge',

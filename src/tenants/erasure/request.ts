@@ -34,6 +34,7 @@ export async function requestErasure(dependencies: RequestDependencies, id: stri
       [id],
     )
     if (!rows[0]) throw tenantNotFound(id)
+    await assertNotReleasing(database, id)
     const { actor } = currentContext()
     const inserted = await database.sql(
       `insert into multitenancy.erasures (tenant_id, reason, billing, requested_by, requested_at) values ($1, $2, $3, $4, $5)
@@ -64,6 +65,15 @@ async function claim({ kernel: { database, clock }, transitions }: RequestDepend
     'update multitenancy.tenants set purge_started_at = coalesce(purge_started_at, $2) where id = $1',
     [id, now],
   )
+}
+
+/** A released storage belongs to another application. A release locks the row of the tenant, too. */
+async function assertNotReleasing(database: Kernel['database'], id: string): Promise<void> {
+  const { rows } = await database.sql(
+    `select from multitenancy.adoptions where tenant_id = $1 and state = 'releasing'`,
+    [id],
+  )
+  if (rows.length > 0) throw TenantState(`Tenant "${id}" is being released. Erase it when the release has ended.`)
 }
 
 async function assertSame({ kernel }: RequestDependencies, id: string, billing: string): Promise<void> {

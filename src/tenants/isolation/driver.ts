@@ -15,6 +15,7 @@ import { DependencyUnavailable, defineError, type TenancyError } from '../../ker
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
 import type { FoundData } from '../../kernel/erasable.ts'
+import type { DriverAdoption } from './adoption.ts'
 import type { Statement, StatementResult, TenantConnection } from './connection.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { StorageLocation } from './location.ts'
@@ -124,6 +125,8 @@ export interface IsolationDriver {
    * under one name. Call it after the fence of the former one, which stays. Absent if each storage has its own name.
    */
   enter?(location: StorageLocation, options: { readonly signal: AbortSignal }): Promise<void>
+  /** Adoption of existing storage; absent if the driver cannot adopt any. */
+  readonly adoption?: DriverAdoption
   /**
    * Removes the storage with its content. Throws `E_DEPENDENCY_UNAVAILABLE` if it is in use for longer than a caller
    * should wait, for example by a running or hanging import.

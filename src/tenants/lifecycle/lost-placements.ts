@@ -73,11 +73,14 @@ export class LostPlacements {
     })
   }
 
-  /** Relays the outbox of storage, then drops the storage. No effect on a lost server. */
-  async drop(location: StorageLocation): Promise<void> {
+  /**
+   * Relays the outbox of storage, then drops the storage. No effect on a lost server.
+   * @param release called instead of the drop
+   */
+  async drop(location: StorageLocation, release?: (location: StorageLocation) => Promise<unknown>): Promise<void> {
     if (this.#storage.placements.includes(location.placement) || !(await this.#isLost(location.placement))) {
       await this.#outbox.empty(location)
-      await this.#storage.driver(location.isolation).drop(location)
+      await (release?.(location) ?? this.#storage.driver(location.isolation).drop(location))
     }
     await this.#outbox.forget(location)
   }

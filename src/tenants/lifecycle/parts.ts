@@ -19,7 +19,7 @@ import {
 import { OpenStorage } from './fence-reconciler.ts'
 import { Fences } from './fences.ts'
 import { LostPlacements } from './lost-placements.ts'
-import { Installation, type TransfersOfTenant } from './provisioning.ts'
+import { type AdoptedStorage, Installation, type TransfersOfTenant } from './provisioning.ts'
 import { StorageReconciliation } from './storage-reconciliation.ts'
 import { Transitions } from './transitions.ts'
 
@@ -63,11 +63,12 @@ interface ProvisioningDependencies extends Dependencies {
   readonly lifecycle: Lifecycle
   readonly migrations: { readonly versions: SchemaVersions }
   readonly transfers: TransfersOfTenant
+  readonly adoptions: AdoptedStorage
 }
 
 export const provisioningPart: Part<'provisioning', Installation, ProvisioningDependencies> = {
   name: 'provisioning',
-  service: (kernel, { configuration, registry, storage, tableChanges, lifecycle, migrations, transfers }) =>
+  service: (kernel, { configuration, registry, storage, tableChanges, lifecycle, migrations, transfers, adoptions }) =>
     new Installation({
       kernel,
       registry,
@@ -78,6 +79,7 @@ export const provisioningPart: Part<'provisioning', Installation, ProvisioningDe
       fences: lifecycle.fences,
       lost: lifecycle.lostPlacements,
       transfers,
+      adoptions,
       autoPurge: configuration.autoPurge,
     }),
   jobs: [

@@ -13,6 +13,7 @@ import { recordChange } from '../../kernel/events/changes.ts'
 import type { Attempt } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
+import type { StorageLocation } from '../isolation/location.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
 import type { SchemaVersions } from '../migrations/schema-versions.ts'
 import { versionOnArrival } from '../migrations/target-version.ts'
@@ -21,6 +22,7 @@ import { TenantNotFound, TenantState } from '../tenant/errors.ts'
 import { TenantMigrated, TenantPurged } from '../tenant/events.ts'
 import { CONTINUED_AFTER_SECONDS, type Failure, failureOf, mayPass } from '../tenant/failure.ts'
 import { InstallTenant, UninstallTenant } from '../tenant/job-types.ts'
+import { releasedLocator } from '../tenant/released.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import type { Fences } from './fences.ts'
 import type { LostPlacements } from './lost-placements.ts'
@@ -38,6 +40,12 @@ const NOT_MADE: Failure = {
   message: 'The storage could not be created. See the log for the cause.',
 }
 
+/** The functions of adoptions that a purge needs. */
+export interface AdoptedStorage {
+  isReleasing(location: StorageLocation): Promise<boolean>
+  releaseStorage(location: StorageLocation): Promise<void>
+}
+
 /** The functions of transfers that a purge needs. */
 export interface TransfersOfTenant {
   drop(tenantId: string): Promise<void>
@@ -53,6 +61,7 @@ export interface InstallationDependencies {
   readonly fences: Fences
   readonly lost: Pick<LostPlacements, 'drop'>
   readonly transfers: TransfersOfTenant
+  readonly adoptions: AdoptedStorage
   readonly autoPurge: boolean
 }
 
@@ -66,9 +75,10 @@ export class Installation {
   readonly #fences: Fences
   readonly #lost: Pick<LostPlacements, 'drop'>
   readonly #transfers: TransfersOfTenant
+  readonly #adoptions: AdoptedStorage
   readonly #autoPurge: boolean
 
-  constructor({ transfers, autoPurge, ...dependencies }: InstallationDependencies) {
+  constructor({ transfers, adoptions, autoPurge, ...dependencies }: InstallationDependencies) {
     const { kernel, registry, storage, versions, changes, transitions, fences, lost } = dependencies
     this.#kernel = kernel
     this.#registry = registry
@@ -79,6 +89,7 @@ export class Installation {
     this.#fences = fences
     this.#lost = lost
     this.#transfers = transfers
+    this.#adoptions = adoptions
     this.#autoPurge = autoPurge
   }
 
@@ -163,25 +174,28 @@ export class Installation {
   async purge(id: string): Promise<boolean> {
     const claimed = await this.#claimForPurge(id)
     if (!claimed) return false
-    await this.#lost.drop(toLocation(claimed))
+    const location = toLocation(claimed)
+    const isReleased = await this.#adoptions.isReleasing(location)
+    await this.#lost.drop(location, isReleased ? (there) => this.#adoptions.releaseStorage(there) : undefined)
     await this.#transfers.drop(id)
     await this.#kernel.store.purge(id)
-    await this.purgeRows(id, 'purge')
+    await this.purgeRows(id, isReleased ? 'release' : 'purge')
     return true
   }
 
   /** Removes all rows of a tenant except its id, after its storage. A purge leaves them to an erasure that was requested meanwhile. */
-  async purgeRows(id: string, by: 'purge' | 'erasure'): Promise<void> {
+  async purgeRows(id: string, by: 'purge' | 'release' | 'erasure'): Promise<void> {
     const { database, jobs, events, clock } = this.#kernel
     await database.transaction(async () => {
       // Before the row of the tenant: the migration worker locks the two in this order.
       await database.sql('select from multitenancy.migration_items where tenant_id = $1 for update', [id])
       await database.sql('select from multitenancy.tenants where id = $1 for no key update', [id])
-      if (by === 'purge' && (await this.#isErased(id))) return
+      if (by !== 'erasure' && (await this.#isErased(id))) return
       const emptied = await database
         .query<TenantTables>()
         .updateTable('tenants')
         .set({ name: '', metadata: {}, domains: [], maintenance: null, failure: null, purgedAt: clock.now() })
+        .$if(by === 'release', (query) => query.set({ locator: releasedLocator(id) }))
         .where('id', '=', id)
         .where('purgedAt', 'is', null)
         .returning('id')
@@ -189,7 +203,11 @@ export class Installation {
       if (!emptied) return
       await jobs.forget(id)
       await this.#registry.changed(id)
-      await recordChange(events, { action: 'tenants.purge', tenantId: id, target: `tenant:${id}` })
+      await recordChange(events, {
+        action: by === 'release' ? 'tenants.release' : 'tenants.purge',
+        tenantId: id,
+        target: `tenant:${id}`,
+      })
       await events.publish(TenantPurged, { tenantId: id })
     })
   }

@@ -17,6 +17,7 @@ import {
 } from '../tenant/errors.ts'
 import { MaintenanceRequest, NewTenant, TenantChange, TenantId, TenantRecord } from '../tenant/tenant.ts'
 import type { Tenants } from '../tenants.ts'
+import { adoptionOperations } from './adoption.ts'
 import { deadLetterOperations } from './dead-letters.ts'
 import { byId, getTenant, listTenants, tenant, tenantResource } from './tenant-reads.ts'
 import { transferOperations } from './transfers.ts'
@@ -268,6 +269,7 @@ export const operations = [
     },
     handle: async ({ plans }) => plans.describe(),
   }),
+  ...adoptionOperations,
   ...deadLetterOperations,
   ...transferOperations,
 ]

@@ -48,3 +48,10 @@ export const RecoverFences = jobType({
   data: z.object({}),
   workers: 1,
 })
+
+export const RecoverAdoptions = jobType({
+  name: 'RecoverAdoptions',
+  summary: 'Settles adoptions of existing storage whose process was interrupted',
+  data: z.object({}),
+  workers: 1,
+})

@@ -34,14 +34,11 @@ export interface TenantDatabase {
  * the registry. `others`: the schemas that belong neither to tenants nor to the system. The shared tables of
  * rowscope-pg have separate rules.
  */
-const PRELUDE = `
+const prelude = (tenants: string): string => `
   with input as (
     select (select oid from pg_roles where rolname = $1) as login, (select oid from pg_roles where rolname = $2) as scope,
       (select oid from pg_roles where rolname = current_user) as owner, $3::text[] as locators, $4::text as extensions),
-  tenants as (
-    select n.* from pg_namespace n
-    where nspname <> 'tenantry_rows' and (nspname in (select unnest(locators) from input) or oid in (
-      select defaclnamespace from pg_default_acl, input, aclexplode(defaclacl) where grantee = scope))),
+  tenants as (select n.* from pg_namespace n where nspname <> 'tenantry_rows' and (${tenants})),
   others as (
     select n.* from pg_namespace n
     where nspname !~ '^pg_' and nspname not in ('information_schema', 'tenantry_rows')
@@ -54,6 +51,29 @@ const PRELUDE = `
     union all
     select c.oid, c.relnamespace, c.relkind, a.grantee, a.privilege_type, a.is_grantable
     from pg_attribute join pg_class c on c.oid = attrelid, aclexplode(attacl) a)`
+
+const PRELUDE = prelude(`nspname in (select unnest(locators) from input) or oid in (
+      select defaclnamespace from pg_default_acl, input, aclexplode(defaclacl) where grantee = scope)`)
+/** With only the given schemas, which need not belong to a tenant. */
+const PRELUDE_OF_SCHEMAS = prelude('nspname in (select unnest(locators) from input)')
+
+/** Violations of rules by objects of one schema, in the transaction of the client. */
+export async function violationsIn(
+  client: pg.ClientBase,
+  { login, scopeRole }: PostgresServer,
+  schema: string,
+  extensionsSchema: string | undefined,
+  rules: readonly CatalogRule[],
+): Promise<string[]> {
+  const values = [login, scopeRole, [schema], extensionsSchema ?? null]
+  const found: string[] = []
+  for (const { code, query, fault } of rules) {
+    const text = `${PRELUDE_OF_SCHEMAS}\n${query}`
+    const { rows } = await client.query<Broken>({ name: `tenantry rule ${code}`, text, values })
+    found.push(...rows.map((broken) => `${broken.object} ${fault(broken)}`))
+  }
+  return found
+}
 
 /** Runs the query of every rule in a read-only transaction. */
 export async function queryCatalog(subject: CatalogSubject, rules: readonly CatalogRule[]): Promise<Finding[]> {

@@ -28,13 +28,22 @@ const stateOf = (locator: string): string => `(
   from tenantry.migrations where locator = ${locator})`
 
 /**
- * The table, and a function that begins with storage in an expected state: planning each part again costs more than
+ * Records of adoptions (adoption/). `rights` has the owners and rights of before, for a release.
+ */
+const ADOPTIONS = `
+  create table if not exists tenantry.adoptions (
+    locator text primary key, adoption_id uuid not null, tenant_id text not null, rights jsonb not null,
+    adopted_at timestamptz(3) not null default now())`
+
+/**
+ * The tables, and a function that begins with storage in an expected state: planning each part again costs more than
  * running it.
  */
 export const RECORDS = `
   create table if not exists tenantry.migrations (
     locator text not null, name text not null, checksum text not null,
     applied_at timestamptz(3) not null default now(), primary key (locator, name));
+  ${ADOPTIONS};
   create or replace function tenantry.begin_migrations(storage text, expected text, lock_timeout_ms text) returns void
     language plpgsql as $function$
     declare

@@ -37,6 +37,11 @@ const FUNCTIONS = `
   where not exists (select from pg_init_privs where classoid = 'pg_proc'::regclass and objoid = p.oid and objsubid = 0
     and not exists (select from aclexplode(initprivs) where grantee = 0))`
 
+/** Query for the functions whose right of PUBLIC `adjustPublicRights` revokes in the database of a tenant. */
+export const publicFunctions = ({ publicRights = [] }: Kept): string => `
+  select object from (${FUNCTIONS}) as rights ("right", object, privilege, owner, "isPublic")
+  where "isPublic" and "right" <> all (${pg.escapeLiteral(`{${publicRights.join()}}`)}) and pg_has_role(owner, 'usage') order by 1`
+
 /**
  * Returns one statement that revokes the rights and gives back those to keep, if that changes anything and the role of
  * `url` has the right to do it. To be executed in a transaction with the lock of `baseObjects`.

@@ -114,7 +114,7 @@ const exposures = (schema: string, scopeRole: string): string => `
   outside as (
     select n.oid, nspname from pg_namespace n, input
     where n.oid <> shared and nspname !~ '^pg_(toast|temp)'
-      and (nspname !~ '^t[0-9]+_' or n.oid not in (select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = scope))),
+      and (nspname !~ '^t[0-9]+_' and nspname not in (select locator from tenantry.adoptions) or n.oid not in (select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = scope))),
   kept as (
     select c.oid from pg_class c, input where relnamespace = shared and relkind in ('r', 'p') and not ${isDeclared('pg_class', 'c.oid')}),
   -- those tables, and the views that read them, directly or through other views

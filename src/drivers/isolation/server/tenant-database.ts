@@ -17,6 +17,7 @@ import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import type { MakingOptions, StoredLocation } from '../../../tenants/isolation/driver.ts'
+import { INSTALLATION_SETTING } from '../roles/installation-setting.ts'
 import { dropOwnLogin, isOpenTo, loginOf, makeOwnLogin } from '../roles/own-login-role.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { locked, lockedWithTimeout } from '../transactions/storage-lock.ts'
@@ -192,11 +193,18 @@ async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error>
   )
 }
 
-/** Databases of this installation, opened or not: its scope role has a right on each. */
-export async function databasesOf(server: PostgresServer): Promise<StoredLocation[]> {
+interface StoredDatabase extends StoredLocation {
+  /** Id of the installation that has adopted the database; null if Tenantry created it. */
+  readonly adoptedBy: string | null
+}
+
+/** Databases of tenants, opened or not: the scope role has a right on each. */
+export async function databasesOf(server: PostgresServer): Promise<StoredDatabase[]> {
   const { rows } = await server.ownedWithTimeout((client) =>
     client.query(
-      `select datname as locator, not ${isOpenTo('$2', '$1')} as "isFenced"
+      `select datname as locator, not ${isOpenTo('$2', '$1')} as "isFenced",
+         (select split_part(setting, '=', 2) from pg_db_role_setting, unnest(setconfig) setting
+          where setdatabase = pg_database.oid and setrole = 0 and setting like '${INSTALLATION_SETTING}=%') as "adoptedBy"
        from pg_database where datname <> current_database() and exists (
          select from aclexplode(datacl) where grantee = (select oid from pg_roles where rolname = $1))
        order by datname`,

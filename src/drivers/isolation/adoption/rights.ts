@@ -1,0 +1,94 @@
+/**
+ * Compares the rights on an object with the required ones, and returns the statements that change them. Independent of
+ * the database.
+ *
+ * A right granted by a role other than the owner is left unchanged: only that role can revoke it.
+ */
+import pg from 'pg'
+
+/** PUBLIC has the name of no role. */
+export const PUBLIC = ''
+
+export interface Right {
+  readonly grantee: string
+  readonly grantor: string
+  /** As in the catalog: `SELECT`. */
+  readonly privilege: string
+  /** With grant option. */
+  readonly isGrantable: boolean
+}
+
+/** The right without its grantor, which is the owner. */
+export type RequiredRight = Omit<Right, 'grantor'>
+
+/** The place of a right in `grant … on …`. */
+export interface RightTarget {
+  /** `on table legacy.orders`, or `on tables` for default privileges. */
+  readonly on: string
+  /** `alter default privileges in schema legacy `; default none. */
+  readonly prefix?: string
+  /** A column of the table, quoted. */
+  readonly column?: string
+}
+
+export const rights = (grantee: string, privileges: readonly string[]): RequiredRight[] =>
+  privileges.map((privilege) => ({ grantee, privilege, isGrantable: false }))
+
+/** The rights after the owner has changed: PostgreSQL replaces the owner as grantee and as grantor. */
+export function afterOwnerChange(all: readonly Right[], from: string, to: string): Right[] {
+  const renamed = (name: string) => (name === from ? to : name)
+  const changed = new Map<string, Right>()
+  for (const right of all) {
+    const one = { ...right, grantee: renamed(right.grantee), grantor: renamed(right.grantor) }
+    const key = `${keyOf(one)} ${one.grantor}`
+    changed.set(key, { ...one, isGrantable: one.isGrantable || changed.get(key)?.isGrantable === true })
+  }
+  return [...changed.values()]
+}
+
+/** The statements that give an object of `owner` exactly the required rights. */
+export function rightStatements(
+  target: RightTarget,
+  owner: string,
+  current: readonly Right[],
+  required: readonly RequiredRight[],
+): string[] {
+  const now = new Map(current.filter(({ grantor }) => grantor === owner).map((right) => [keyOf(right), right]))
+  const then = new Map(required.map((right) => [keyOf(right), right]))
+  const revoked = [...now].filter(([key]) => !then.has(key)).map(([, right]) => right)
+  const withoutOption = [...now].flatMap(([key, right]) =>
+    right.isGrantable && then.get(key)?.isGrantable === false ? [right] : [],
+  )
+  const granted = [...then].flatMap(([key, right]) => {
+    const has = now.get(key)
+    return has && (has.isGrantable || !right.isGrantable) ? [] : [right]
+  })
+  return [
+    ...statements(revoked, (list, grantee) => `revoke ${list} ${target.on} from ${grantee}`, target),
+    ...statements(
+      withoutOption,
+      (list, grantee) => `revoke grant option for ${list} ${target.on} from ${grantee}`,
+      target,
+    ),
+    ...[false, true].flatMap((isGrantable) =>
+      statements(
+        granted.filter((right) => right.isGrantable === isGrantable),
+        (list, grantee) => `grant ${list} ${target.on} to ${grantee}${isGrantable ? ' with grant option' : ''}`,
+        target,
+      ),
+    ),
+  ]
+}
+
+const keyOf = ({ grantee, privilege }: RequiredRight): string => JSON.stringify([grantee, privilege])
+
+/** One statement for each grantee. */
+const statements = (
+  all: readonly RequiredRight[],
+  text: (list: string, grantee: string) => string,
+  { prefix = '', column }: RightTarget,
+): string[] =>
+  [...Map.groupBy(all, ({ grantee }) => grantee)].map(([grantee, own]) => {
+    const list = own.map(({ privilege }) => `${privilege.toLowerCase()}${column === undefined ? '' : ` (${column})`}`)
+    return `${prefix}${text(list.sort().join(', '), grantee === PUBLIC ? 'public' : pg.escapeIdentifier(grantee))}`
+  })

@@ -1,0 +1,170 @@
+/**
+ * Reads the objects of one existing schema from the catalog: owners, rights, and references to and from other schemas.
+ *
+ * Objects are found by their dependency on the schema, because `pg_class` has no index on the schema: the queries read
+ * only this schema, in a database with any number of schemas.
+ */
+import type pg from 'pg'
+import type { Right } from './rights.ts'
+
+export interface ObjectFacts {
+  /** For `alter … owner to`: `table`, `view`, `sequence`, `routine`, `type` or another kind. */
+  readonly kind: string
+  /** Qualified and quoted: `legacy.orders`, `legacy.total(integer)` */
+  readonly name: string
+  readonly owner: string
+  /** Whether the owner follows that of a table. */
+  readonly followsTable: boolean
+  /** With the defaults of the kind; null for a kind without rights. */
+  readonly rights: readonly Right[] | null
+  /** All columns of a table. */
+  readonly columns: readonly { readonly column: string; readonly rights: readonly Right[] }[]
+}
+
+export interface DefaultRights {
+  /** As in `pg_default_acl.defaclobjtype`: r tables, S sequences, f functions, T types. */
+  readonly type: string
+  readonly role: string
+  readonly rights: readonly Right[]
+}
+
+export interface SchemaFacts {
+  readonly owner: string
+  readonly rights: readonly Right[]
+  readonly objects: readonly ObjectFacts[]
+  readonly defaults: readonly DefaultRights[]
+  /** Extensions that were created in the schema. */
+  readonly extensions: readonly string[]
+  /** Objects of other schemas that refer to objects of this one. */
+  readonly referrers: readonly string[]
+  /** Objects of this schema that refer to the schema of another tenant. */
+  readonly references: readonly string[]
+  /** Routines of other schemas that objects of this one execute, and that another role owns. */
+  readonly foreignRoutines: readonly string[]
+  /** Owners of these objects whose rights the role of `url` does not have. */
+  readonly otherOwners: readonly string[]
+  /** Whether the record of an adoption, or of a migration, has the name of the schema. */
+  readonly isKnown: boolean
+}
+
+/** Statements are named: planning them takes longer than running them. */
+const NAME = 'tenantry adoption facts'
+
+/**
+ * Names without a schema are those of `pg_catalog`, so all others are qualified in the results. A query of the catalog
+ * takes longer to compile than to run.
+ */
+export const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true),
+  set_config('plan_cache_mode', 'force_generic_plan', true), to_regclass('tenantry.adoptions') is not null as "hasRecords"`
+
+const explode = (acl: string) => `(
+  select coalesce(json_agg(json_build_object(
+      'grantee', case a.grantee when 0 then '' else pg_get_userbyid(a.grantee) end, 'grantor', pg_get_userbyid(a.grantor),
+      'privilege', a.privilege_type, 'isGrantable', a.is_grantable) order by a.grantee, a.privilege_type, a.grantor), '[]')
+  from aclexplode(${acl}) a)`
+
+/** The schema of the object of a dependency, for the kinds of objects that can depend on another one. */
+const namespaceOf = (classid: string, objid: string): string => `(case ${classid}
+  when 'pg_class'::regclass then (select relnamespace from pg_class where oid = ${objid})
+  when 'pg_proc'::regclass then (select pronamespace from pg_proc where oid = ${objid})
+  when 'pg_type'::regclass then (select typnamespace from pg_type where oid = ${objid})
+  when 'pg_constraint'::regclass then (select connamespace from pg_constraint where oid = ${objid})
+  when 'pg_rewrite'::regclass then (select relnamespace from pg_rewrite join pg_class c on c.oid = ev_class where pg_rewrite.oid = ${objid})
+  when 'pg_attrdef'::regclass then (select relnamespace from pg_attrdef join pg_class c on c.oid = adrelid where pg_attrdef.oid = ${objid})
+  when 'pg_trigger'::regclass then (select relnamespace from pg_trigger join pg_class c on c.oid = tgrelid where pg_trigger.oid = ${objid})
+  when 'pg_policy'::regclass then (select relnamespace from pg_policy join pg_class c on c.oid = polrelid where pg_policy.oid = ${objid})
+  when 'pg_statistic_ext'::regclass then (select stxnamespace from pg_statistic_ext where oid = ${objid})
+  end)`
+
+/** @param schema and the others as parameters: $1 schema, $2 scope role */
+const FACTS = `
+  with space as materialized (select * from pg_namespace where nspname = $1::text),
+  member as materialized (
+    select d.classid, d.objid from space
+    join pg_depend d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = space.oid and d.deptype = 'n'
+    where d.classid <> 'pg_extension'::regclass and not exists (
+      select from pg_depend e where e.classid = d.classid and e.objid = d.objid and e.deptype = 'e')),
+  relation as materialized (select c.* from member join pg_class c on c.oid = objid where classid = 'pg_class'::regclass),
+  object (classid, oid, kind, owner, acl, follows) as materialized (
+    select 'pg_class'::regclass, oid,
+      case relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' when 'f' then 'foreign table' else 'table' end,
+      relowner, coalesce(relacl, acldefault(case relkind when 'S' then 's'::"char" else 'r' end, relowner)),
+      relkind = 'S' and exists (
+        select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = relation.oid
+          and d.refclassid = 'pg_class'::regclass and d.refobjsubid > 0 and d.deptype in ('a', 'i'))
+    from relation where relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+    union all
+    select classid, p.oid, 'routine', proowner, coalesce(proacl, acldefault('f', proowner)), false
+    from member join pg_proc p on p.oid = objid where classid = 'pg_proc'::regclass
+    union all
+    select classid, t.oid, 'type', typowner, coalesce(typacl, acldefault('T', typowner)), false
+    from member join pg_type t on t.oid = objid where classid = 'pg_type'::regclass and typtype in ('b', 'c', 'd', 'e', 'r')
+      and typelem = 0 and (typtype <> 'c' or (select relkind from pg_class where oid = typrelid) = 'c')
+    union all
+    select classid, objid, (pg_identify_object(classid, objid, 0)).type, owner, null::aclitem[], false
+    from member join (
+      select 'pg_collation'::regclass as of, oid, collowner as owner from pg_collation
+      union all select 'pg_conversion'::regclass, oid, conowner from pg_conversion
+      union all select 'pg_operator'::regclass, oid, oprowner from pg_operator
+      union all select 'pg_opclass'::regclass, oid, opcowner from pg_opclass
+      union all select 'pg_opfamily'::regclass, oid, opfowner from pg_opfamily
+      union all select 'pg_ts_config'::regclass, oid, cfgowner from pg_ts_config
+      union all select 'pg_ts_dict'::regclass, oid, dictowner from pg_ts_dict
+      union all select 'pg_statistic_ext'::regclass, oid, stxowner from pg_statistic_ext) other on other.of = classid and other.oid = objid),
+  inside as materialized (
+    select classid, objid from member
+    union all select 'pg_constraint'::regclass, c.oid from relation join pg_constraint c on conrelid = relation.oid
+    union all select 'pg_rewrite'::regclass, r.oid from relation join pg_rewrite r on ev_class = relation.oid
+    union all select 'pg_attrdef'::regclass, a.oid from relation join pg_attrdef a on adrelid = relation.oid
+    union all select 'pg_trigger'::regclass, t.oid from relation join pg_trigger t on tgrelid = relation.oid
+    union all select 'pg_policy'::regclass, p.oid from relation join pg_policy p on polrelid = relation.oid),
+  referring as materialized (
+    select distinct d.classid, d.objid from member join pg_depend d on d.refclassid = member.classid and d.refobjid = member.objid
+    where d.deptype in ('n', 'a', 'P', 'S') and not exists (
+      select from inside where inside.classid = d.classid and inside.objid = d.objid)),
+  referrer as (select referring.* from referring, space where ${namespaceOf('classid', 'objid')} <> space.oid),
+  referred as materialized (
+    select distinct inside.classid, inside.objid, d.refclassid, d.refobjid
+    from inside cross join lateral (
+      select * from pg_depend where pg_depend.classid = inside.classid and pg_depend.objid = inside.objid offset 0) d
+    where d.deptype in ('n', 'a') and d.refobjid >= 16384 and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)
+      and not exists (select from member where member.classid = d.refclassid and member.objid = d.refobjid)),
+  reference as (select referred.*, ${namespaceOf('refclassid', 'refobjid')} as into_space from referred)
+  select json_build_object(
+    'owner', pg_get_userbyid(nspowner),
+    'rights', ${explode(`coalesce(nspacl, acldefault('n', nspowner))`)},
+    'objects', (select coalesce(json_agg(json_build_object(
+        'kind', kind, 'name', (pg_identify_object(classid, oid, 0)).identity, 'owner', pg_get_userbyid(owner), 'followsTable', follows,
+        'rights', case when acl is not null then ${explode('acl')} end,
+        'columns', (select coalesce(json_agg(json_build_object('column', quote_ident(attname), 'rights', ${explode('attacl')}) order by attnum), '[]')
+          from pg_attribute where classid = 'pg_class'::regclass and attrelid = object.oid and attnum > 0 and not attisdropped))
+      order by kind, (pg_identify_object(classid, oid, 0)).identity), '[]') from object),
+    'defaults', (select coalesce(json_agg(json_build_object('type', defaclobjtype, 'role', pg_get_userbyid(defaclrole),
+        'rights', ${explode('defaclacl')}) order by defaclobjtype, defaclrole), '[]') from pg_default_acl where defaclnamespace = space.oid),
+    'extensions', array(select extname from pg_extension where extnamespace = space.oid order by 1),
+    'referrers', array(select distinct pg_describe_object(classid, objid, 0) from referrer order by 1),
+    'references', array(select distinct pg_describe_object(classid, objid, 0) from reference
+      where into_space <> space.oid and into_space in (
+        select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = (select oid from pg_roles where rolname = $2::text)) order by 1),
+    'foreignRoutines', array(select distinct pg_describe_object(refclassid, refobjid, 0) from reference join pg_proc p on p.oid = refobjid
+      join pg_roles on pg_roles.oid = proowner
+      where refclassid = 'pg_proc'::regclass and into_space <> space.oid and proowner <> current_user::regrole and not rolsuper order by 1),
+    'otherOwners', array(select distinct pg_get_userbyid(role)::text from (select nspowner as role union select owner from object) owners
+      where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1)) as facts
+  from space`
+
+const KNOWN = `
+  select exists (select from tenantry.migrations where locator = $1) or exists (select from tenantry.adoptions where locator = $1) as known`
+
+/** Returns undefined if the schema does not exist. Needs an open transaction, and changes its search path. */
+export async function readFacts(
+  client: pg.ClientBase,
+  schema: string,
+  scopeRole: string,
+): Promise<SchemaFacts | undefined> {
+  const { rows: pinned } = await client.query(PINNED)
+  const { rows } = await client.query({ name: NAME, text: FACTS, values: [schema, scopeRole] })
+  if (!rows[0]) return undefined
+  const { rows: known } = pinned[0].hasRecords ? await client.query(KNOWN, [schema]) : { rows: [{ known: false }] }
+  return { ...rows[0].facts, isKnown: known[0].known }
+}
