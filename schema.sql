@@ -168,6 +168,36 @@ create table store_sum_sources (
 );
 comment on table store_sum_sources is 'number of the last batch of each process, so that no batch is added twice';
 
+-- tokens/0001_tokens
+create table api_tokens (
+  id uuid primary key,
+  name text not null constraint api_tokens_name unique,
+  secret_hash text collate "C" not null,
+  bounds jsonb not null,
+  tenants text[],
+  creator_type text not null,
+  creator_id text not null,
+  creator_name text not null,
+  created_at timestamptz(3) not null,
+  expires_at timestamptz(3),
+  last_used_at timestamptz(3)
+);
+create index api_tokens_page on api_tokens (created_at desc, id desc);
+create table api_sessions (
+  id uuid primary key,
+  secret_hash text collate "C" not null unique,
+  token_id uuid references api_tokens on delete cascade,
+  fingerprint text collate "C" not null,
+  name text not null,
+  ip text,
+  created_at timestamptz(3) not null,
+  expires_at timestamptz(3) not null,
+  last_used_at timestamptz(3) not null
+);
+create index api_sessions_page on api_sessions (created_at desc, id desc);
+create index api_sessions_token on api_sessions (token_id);
+create index api_sessions_expiry on api_sessions (expires_at);
+
 -- outbox/0001_outbox
 create table outbox_received (
   id uuid not null, tenant_id text not null, posted_at timestamptz(3) not null, primary key (id, tenant_id));

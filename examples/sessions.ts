@@ -32,7 +32,7 @@ export function signedInUser(request: GuardedRequest): Actor {
 }
 
 function userOf(request: GuardedRequest): User | undefined {
-  const [, text = '', signature = ''] = COOKIE.exec(String(request.header('cookie'))) ?? []
+  const [, text = '', signature = ''] = COOKIE.exec(request.header('cookie') ?? '') ?? []
   const [given, expected] = [Buffer.from(signature, 'base64url'), signatureOf(text)]
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) return undefined
   const { expiresAt, ...user } = JSON.parse(Buffer.from(text, 'base64url').toString())

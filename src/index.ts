@@ -13,10 +13,11 @@ export { memoryStore } from './drivers/store/memory.ts'
 export { type PostgresStoreOptions, postgresStore } from './drivers/store/postgres.ts'
 export { type RedisStoreOptions, redisStore } from './drivers/store/redis.ts'
 export { type Client, createHttp, DEFAULT_PREFIX, type Http, type HttpOptions, type Mountable } from './http/app.ts'
+export type { HostIdentity, Identify } from './http/host-identity.ts'
 export { problemOf } from './http/problem.ts'
 export { createReceivers } from './http/receivers.ts'
 export type { AdminToken } from './http/tokens.ts'
-export type { Command, CommandInput, Terminal } from './kernel/api/commands.ts'
+export { type Command, type CommandInput, command, type Terminal } from './kernel/api/commands.ts'
 export {
   type AnyOperation,
   type CommandForm,
@@ -26,7 +27,6 @@ export {
   StreamReply,
 } from './kernel/api/operation.ts'
 export { Moment, NEWEST_FIRST, Page, type PageOf, pageOf } from './kernel/api/page.ts'
-export { command, type WrittenCommand } from './kernel/api/projection.ts'
 export { type Actor, type Context, type ContextChanges, currentContext, runInContext } from './kernel/base/context.ts'
 export {
   DependencyUnavailable,
@@ -75,6 +75,8 @@ export { type Tables, tables } from './tenancy/tables.ts'
 export type { Core, Tenancy } from './tenancy/tenancy.ts'
 export type { EraseRequest, Erasure } from './tenants/erasure/erasure.ts'
 export * from './tenants/erasure/errors.ts'
+export { PatternUnknown, SessionNotFound, TokenExists, TokenNotFound } from './tenancy/tokens/errors.ts'
+export type { BrowserSession, NewToken, Token, TokenWithSecret } from './tenancy/tokens/resource.ts'
 export type { Guard, GuardDecision, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {

@@ -22,7 +22,7 @@ const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   tenancy: ['kernel', 'tenants', 'tenancy/satellite.ts', 'tenancy/version.ts', 'drivers'],
   http: ['kernel', 'tenants', 'tenancy/satellite.ts', 'tenancy', 'tenancy/version.ts'],
   'index.ts': ['kernel', 'tenants', 'tenancy/satellite.ts', 'drivers', 'tenancy', 'http', 'service'],
-  testing: ['kernel', 'tenants', 'tenancy/satellite.ts', 'drivers', 'tenancy', 'http'],
+  testing: ['kernel', 'tenants', 'tenancy/satellite.ts', 'drivers', 'tenancy', 'http', 'service'],
   service: [
     'kernel',
     'tenants',

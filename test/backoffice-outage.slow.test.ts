@@ -109,6 +109,7 @@ test('the admin API returns 503 for every caller during a backoffice outage, and
   const id = await known()
   const opened = await api('POST /session', { token: TOKEN }, { origin: 'http://tenantry.test' })
   const cookie = { cookie: String(opened.headers.get('set-cookie')).split(';')[0] ?? '' }
+  expect((await api('GET /openapi.json', undefined, cookie)).status).toBe(200)
   await line.disconnect()
   for (const headers of [cookie, { 'x-admin-token': TOKEN }]) {
     const refused = await api(`GET /tenants/${id}`, undefined, headers)

@@ -67,21 +67,33 @@ test(
     if (hasOrms) await linkOrms(packages)
     const config = {
       extends: join(ROOT, 'tsconfig.json'),
-      compilerOptions: { noUnusedLocals: false, noUnusedParameters: false },
+      compilerOptions: {
+        noUnusedLocals: false,
+        noUnusedParameters: false,
+        experimentalDecorators: true, // NestJS
+        erasableSyntaxOnly: false,
+      },
       include: ['*.ts'],
     }
     await writeFile(join(directory, 'package.json'), '{ "type": "module" }')
     await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))
     await writeFile(join(directory, 'around.ts'), AROUND)
-    for (const { name, text } of modules) await writeFile(join(directory, `${name}.ts`), `${text}\nexport {}\n`)
+    const named = modules.map(({ name, text }) => ({ name: fileIn(text, modules) ?? name, text }))
+    for (const { name, text } of named) await writeFile(join(directory, `${name}.ts`), `${text}\nexport {}\n`)
 
     // Errors in the source itself are reported by `npm run check`.
-    const names = ['around', ...modules.map(({ name }) => name)]
+    const names = ['around', ...named.map(({ name }) => name)]
     const faults = (await checked()).filter((line) => names.some((name) => line.startsWith(`${name}.ts`)))
     expect(faults).toEqual([])
   },
   COMPILER_LIMIT_MS,
 )
+
+/** Name of a file from the first line of its block, such as `// main.ts`, if no other block has it: blocks import each other by it. */
+function fileIn(text: string, modules: readonly { readonly text: string }[]): string | undefined {
+  const [line, name] = /^\/\/ ([\w.-]+)\.ts\n/.exec(text) ?? []
+  return line && modules.filter((other) => other.text.startsWith(line)).length === 1 ? name : undefined
+}
 
 /** Links libraries that only test/orms installs, and the generated Prisma client. */
 async function linkOrms(packages: string): Promise<void> {

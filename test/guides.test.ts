@@ -30,6 +30,7 @@ test('every guide about embedding has TypeScript', () => {
       'flags',
       'impersonation',
       'isolation',
+      'isolation-testing',
       'jobs',
       'metrics',
       'migrations',

@@ -56,6 +56,7 @@ async function doEverything(): Promise<void> {
   }
   await Promise.all(Array.from({ length: WORKERS }, worker))
   await runner.api.call('POST', '/session', { who: 'anonymous', body: { token: TOKENS.admin } })
+  await runner.api.http.signInLink()
   const { id } = await installed(tenancy, { name: 'Shared', isolation: 'rowscope-pg' })
   const { db } = await tenancy.tenant(id)
   await db.insertInto('shared').values({ id: 1 }).execute()

@@ -1,14 +1,21 @@
 /** Calls of the built-in satellites inside a tenant's transaction commit or are rolled back with it. */
+import { createHash } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { z } from 'zod'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../src/drivers/isolation/sqlite/driver.ts'
 import { memoryStore } from '../src/drivers/store/memory.ts'
 import { recordChange, runInContext } from '../src/index.ts'
 import { uuidv7 } from '../src/kernel/base/ids.ts'
+import type { OutboxKind } from '../src/kernel/outbox/kinds.ts'
+import { kernelPart } from '../src/kernel/parts.ts'
 import { auditLogs } from '../src/satellites/audit-logs/index.ts'
+import { postedReports } from '../src/satellites/billing/usage/posted-reports.ts'
 import { metrics } from '../src/satellites/metrics/index.ts'
 import { quotas } from '../src/satellites/quotas/index.ts'
 import { webhooks } from '../src/satellites/webhooks/index.ts'
+import { builtInSatellites } from '../src/service/satellites.ts'
+import type { Satellite } from '../src/tenancy/satellite.ts'
 import type { Tenancy } from '../src/tenancy/tenancy.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../src/testing/base/tenancy.ts'
 
@@ -94,6 +101,27 @@ describe.for(['schema-pg', 'sqlite-memory'])('%s', (isolation) => {
       await expect(failing).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
     },
   )
+})
+
+/** Digests of the JSON Schemas of payloads, without descriptions. */
+const FORMS = {
+  'billing.reportUsage': '6ed5c56d',
+  'changes.record': 'f8bc3b64',
+  'metrics.increment': '93be8e45',
+  'quotas.track': '71f7caaf',
+  'webhooks.dispatch': '6a689e56',
+}
+
+test('a kind of entry names the form of its payload: a new form has a new kind', () => {
+  const satellites: readonly Satellite[] = builtInSatellites()
+  const kinds = [kernelPart, ...satellites].flatMap(({ outbox = [] }): readonly OutboxKind[] => outbox)
+  const withoutWords = (key: string, value: unknown) => (/^(description|examples?)$/.test(key) ? undefined : value)
+  const digest = ({ schema }: OutboxKind) => {
+    const form = z.toJSONSchema(schema, { io: 'input', unrepresentable: 'any' })
+    return createHash('sha256').update(JSON.stringify(form, withoutWords)).digest('hex').slice(0, 8)
+  }
+  // Processes of both releases relay entries of a kind. Give a new form a new name, and declare both (kernel/outbox/kinds.ts).
+  expect(Object.fromEntries([...kinds, postedReports].map((kind) => [kind.name, digest(kind)]))).toEqual(FORMS)
 })
 
 /** Milliseconds since 1970 of an id of version 7. */

@@ -4,7 +4,7 @@ import { drizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text, timestamp } from 'drizzle-orm/pg-core'
 import { Hono } from 'hono'
 import { createHttp, fromHeader } from 'tenantry'
-import { type GuardedEnv, guard, honoHandler, problemHandler } from 'tenantry/hono'
+import { guard, honoHandler, problemHandler, tenantOf } from 'tenantry/hono'
 import { isMember, signedInUser } from '../sessions.ts'
 import definition from '../tenancy.ts'
 
@@ -18,14 +18,13 @@ const notes = pgTable('notes', {
   created_at: timestamp({ withTimezone: true }).notNull().defaultNow(),
 })
 
-const app = new Hono<GuardedEnv>()
-app.use(honoHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
-app.use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })))
-
-app.get('/notes', async (context) => {
-  const { pool } = await tenancy.current()
-  return context.json(await drizzle({ client: pool }).select().from(notes).orderBy(notes.id))
-})
+const app = new Hono()
+  .use(honoHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', token: TENANTRY_ADMIN_TOKEN }] })))
+  .use('/notes', guard(tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser })))
+  .get('/notes', async (context) => {
+    const { pool } = tenantOf(context)
+    return context.json(await drizzle({ client: pool }).select().from(notes).orderBy(notes.id))
+  })
 app.onError(problemHandler(tenancy.kernel.log, (_error, context) => context.text('Something went wrong.', 500)))
 
 const server = serve({ fetch: app.fetch, port: Number(PORT), hostname: '127.0.0.1' }, ({ port }) => {

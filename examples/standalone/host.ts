@@ -2,7 +2,7 @@
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createHttp, fromHeader } from 'tenantry'
-import { guard, nodeHandler, problemHandler } from 'tenantry/node'
+import { guard, nodeHandler, problemHandler, requireTenant } from 'tenantry/node'
 import { isMember, signedInUser } from '../sessions.ts'
 import definition from '../tenancy.ts'
 
@@ -14,7 +14,7 @@ const admin = nodeHandler(createHttp(tenancy, { adminTokens: [{ name: 'ops', tok
 const notes = guard(
   tenancy.guard({ resolve: fromHeader('x-tenant'), authorize: isMember, actor: signedInUser }),
   async (_request, response, tenant) => {
-    const rows = await tenant?.db.selectFrom('notes').selectAll().orderBy('id').execute()
+    const rows = await requireTenant(tenant).db.selectFrom('notes').selectAll().orderBy('id').execute()
     response.setHeader('content-type', 'application/json').end(JSON.stringify(rows))
   },
 )

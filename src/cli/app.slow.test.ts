@@ -1,43 +1,24 @@
 /** Starts the program on the definition of a host: the ready-made service, and the copy of the package that the host has. */
-import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { createTestDatabase, type TestDatabase } from '../testing/base/database.ts'
-import { dropWithRoles } from '../testing/base/roles.ts'
-import { TEST_APP_KEY } from '../testing/base/tenancy.ts'
-import { type Program, programWith } from './program.fixture.ts'
+import { expect, test } from 'vitest'
+import { programWith } from './program.fixture.ts'
+import { useProgram } from './program-database.fixture.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
 const APP = join(ROOT, 'examples/own-satellite/tenancy.ts')
-const TOKEN = 'a-token-for-the-tests'
 
-let directory: string
-let database: TestDatabase
-let program: Program
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-app-'))
-  database = await createTestDatabase(inject('postgresUrl'))
-  program = programWith({
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: TOKEN,
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-    NODE_OPTIONS: '--conditions=tenantry-source',
-    PORT: '0',
-  })
-})
-afterAll(async () => {
-  await program?.killAll()
-  await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
-})
+const program = useProgram(programWith, { NODE_OPTIONS: '--conditions=tenantry-source' })
 
 test('serve of a definition has the operations and migrations of the host', async () => {
   const service = program.start(['--app', APP, 'serve'])
   const [, api = ''] = await service.says(/Admin API +(\S+)/)
   const post = async (path: string, body: object) => {
-    const headers = { 'x-admin-token': TOKEN, 'content-type': 'application/json', prefer: 'wait=20' }
+    const headers = {
+      'x-admin-token': program.env.TENANTRY_ADMIN_TOKEN ?? '',
+      'content-type': 'application/json',
+      prefer: 'wait=20',
+    }
     const response = await fetch(`${api}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
     return response.status
   }
@@ -50,7 +31,7 @@ test('serve of a definition has the operations and migrations of the host', asyn
 }, 90_000)
 
 test('the program runs the copy of the package that the file resolves', async () => {
-  const [copy, host] = [join(directory, 'copy'), join(directory, 'host')]
+  const [copy, host] = [join(program.directory, 'copy'), join(program.directory, 'host')]
   const manifest = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
   await cp(join(ROOT, 'src'), join(copy, 'src'), { recursive: true })
   await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))

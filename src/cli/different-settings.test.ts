@@ -1,8 +1,7 @@
 /** Tests commands beside an application with other settings, and the two forms of one definition. */
-import { mkdir, mkdtemp, readdir, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { mkdir, readdir } from 'node:fs/promises'
 import { join } from 'node:path'
-import { afterEach, beforeEach, expect, inject, onTestFinished, test } from 'vitest'
+import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { directory as archivesIn } from '../drivers/archives/directory.ts'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
@@ -10,55 +9,39 @@ import { createLogger } from '../kernel/base/logger.ts'
 import { lockMigrations } from '../kernel/database/migrations.ts'
 import { type Config, createTenancy, defineTenancy } from '../service/definition.ts'
 import { builtInSatellites } from '../service/satellites.ts'
-import { createTestDatabase, type TestDatabase } from '../testing/base/database.ts'
-import { dropWithRoles } from '../testing/base/roles.ts'
 import { eventually, installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { inProcess } from './in-process.fixture.ts'
 import { allCommands } from './program.ts'
+import { useInstallation } from './program-database.fixture.ts'
 
 const logger = createLogger({ level: 'silent' })
 const MIGRATION = '-- up\ncreate table notes (id int);'
 
-let directory: string
-let database: TestDatabase
-let env: Record<string, string>
+const installation = useInstallation('test')
 beforeEach(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-settings-'))
-  await mkdir(join(directory, 'migrations'))
-  await writeFile(join(directory, 'migrations', '0001_notes.sql'), MIGRATION)
-  database = await createTestDatabase(inject('postgresUrl'))
-  env = {
-    DATABASE_URL: database.url,
-    TENANTRY_APP_KEY: TEST_APP_KEY,
-    TENANTRY_ADMIN_TOKEN: 'a-token-for-the-tests',
-    TENANTRY_DATA_DIR: join(directory, 'data'),
-  }
-})
-afterEach(async () => {
-  await dropWithRoles(inject('postgresUrl'), database)
-  await rm(directory, { recursive: true, force: true })
+  await mkdir(join(installation.directory, 'migrations'))
+  await installation.fileWith('migrations/0001_notes.sql', MIGRATION)
 })
 
-const run = (...argv: string[]) => inProcess(env).start(argv, { isAlone: true, stdin: '' }).ended
+const run = (...argv: string[]) => inProcess(installation.env).start(argv, { isAlone: true, stdin: '' }).ended
 const started = async (config: Config) => {
   const tenancy = await createTenancy({
-    database: { url: database.url },
+    database: { url: installation.database.url },
     appKey: TEST_APP_KEY,
-    migrations: join(directory, 'migrations'),
+    migrations: join(installation.directory, 'migrations'),
     logger,
     ...config,
   })
   onTestFinished(() => tenancy.stop())
   return tenancy
 }
-const fileWith = async (content: object): Promise<string> => {
-  const path = join(directory, 'tenantry.config.json')
-  await writeFile(path, JSON.stringify(content))
-  return path
-}
+const fileWith = (content: object) => installation.fileWith('tenantry.config.json', content)
 
 test('a command with other drivers, satellites and backups than the application exits with 2 and creates nothing', async () => {
-  const { kernel, tenants } = await started({ isolation: [schemaPg()], backups: { directory: join(directory, 'app') } })
+  const { kernel, tenants } = await started({
+    isolation: [schemaPg()],
+    backups: { directory: join(installation.directory, 'app') },
+  })
   const app = await fileWith({ isolation: ['schema-pg', 'rowscope-pg'], backups: { directory: './other' } })
   const tables = async () =>
     (await kernel.database.sql(`select tablename from pg_tables where schemaname = 'multitenancy' order by 1`)).rows
@@ -73,7 +56,7 @@ test('a command with other drivers, satellites and backups than the application 
   expect(refused.stderr).toContain('E_SETTINGS_CONFLICT')
   expect(await tables()).toEqual(before)
   expect((await tenants.list({ limit: 1 })).data).toEqual([])
-  expect(await readdir(directory)).not.toContain('other')
+  expect(await readdir(installation.directory)).not.toContain('other')
 
   expect(await run('tenant:list', '--app', app)).toMatchObject({ code: 0 })
   expect(await tables()).toEqual(before)
@@ -85,9 +68,9 @@ test('a command with other drivers, satellites and backups than the application 
 test('a service starts beside an open command with conflicting settings, and its migrations run', async () => {
   const isolation = ['schema-pg']
   const app = await fileWith({ isolation, migrations: './migrations', satellites: {} })
-  const open = inProcess(env).start(['doctor', '--watch', '1', '--app', app], { isAlone: true })
+  const open = inProcess(installation.env).start(['doctor', '--watch', '1', '--app', app], { isAlone: true })
   await open.says(/no findings/)
-  await writeFile(join(directory, 'migrations', '0001_notes.sql'), `${MIGRATION} create table other (id int);`)
+  await installation.fileWith('migrations/0001_notes.sql', `${MIGRATION} create table other (id int);`)
   const { kernel } = await started({ isolation: [schemaPg()] })
   const live = (await kernel.processes.list()).map(({ role, isThis, differences }) => [
     role,
@@ -99,7 +82,7 @@ test('a service starts beside an open command with conflicting settings, and its
     ['all', true, false],
   ])
   await open.interrupt()
-  await writeFile(join(directory, 'migrations', '0001_notes.sql'), MIGRATION)
+  await installation.fileWith('migrations/0001_notes.sql', MIGRATION)
   const refused = await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)
   expect(refused).toMatchObject({ code: 2, stderr: expect.stringContaining('running all process') })
   expect(refused.stderr).not.toContain('--allow-different-settings')
@@ -111,7 +94,7 @@ test('a command that waits for the migrations of another process ends on Ctrl-C'
   const app = await fileWith({ isolation: ['schema-pg'], migrations: './migrations', satellites: {} })
   await kernel.database.session(async (client) => {
     await lockMigrations(client)
-    const command = inProcess(env).start(['tenant:list', '--app', app], { isAlone: true })
+    const command = inProcess(installation.env).start(['tenant:list', '--app', app], { isAlone: true })
     const isWaiting = `select from pg_stat_activity where datname = current_database() and query like 'select pg_try_advisory_lock%'
       and pid <> pg_backend_pid()`
     await eventually(async () => expect((await client.query(isWaiting)).rowCount).toBe(1))
@@ -142,7 +125,7 @@ test('a process without the driver of a tenant does not start', async () => {
 
 test('a rolling deployment of a migration starts with a warning, and a changed migration does not start', async () => {
   await started({ isolation: [schemaPg()] })
-  await writeFile(join(directory, 'migrations', '0002_more.sql'), '-- up\ncreate table more (id int);')
+  await installation.fileWith('migrations/0002_more.sql', '-- up\ncreate table more (id int);')
   const lines: string[] = []
   const next = await started({
     isolation: [schemaPg()],
@@ -157,7 +140,7 @@ test('a rolling deployment of a migration starts with a warning, and a changed m
   const report = await next.doctor.examine({})
   expect(report.checks.filter(({ code }) => code === 'processes.settings')).toEqual([])
   await next.stop()
-  await writeFile(join(directory, 'migrations', '0001_notes.sql'), `${MIGRATION} create table other (id int);`)
+  await installation.fileWith('migrations/0001_notes.sql', `${MIGRATION} create table other (id int);`)
   await expect(started({ isolation: [schemaPg()] })).rejects.toMatchObject({ code: 'E_SETTINGS_CONFLICT' })
 })
 
@@ -169,12 +152,12 @@ test('JSON and TypeScript form of one definition give equal settings', async () 
   }
   const typed = await defineTenancy({
     ...shared,
-    database: { url: database.url },
+    database: { url: installation.database.url },
     appKey: TEST_APP_KEY,
     logger,
     isolation: [schemaPg({ names: 'qualified' }), databasePg({ template: 'base' })],
-    backups: { archives: archivesIn({ path: join(directory, 'backups') }) },
-    migrations: join(directory, 'migrations'),
+    backups: { archives: archivesIn({ path: join(installation.directory, 'backups') }) },
+    migrations: join(installation.directory, 'migrations'),
   }).start({ role: 'api' })
   onTestFinished(() => typed.stop())
   const app = await fileWith({

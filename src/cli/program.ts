@@ -7,6 +7,7 @@ import { satellites } from '../service/main.ts'
 import { isSatellite, NO_SATELLITE } from '../service/settings.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
+import { sessionsPart, tokensPart } from '../tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { erasuresPart } from '../tenants/erasure/part.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
@@ -43,6 +44,8 @@ export const groups: readonly CommandGroup<OwnCommand>[] = [
     { name: 'tenants', commands: [...tenantCommands, ...(erasuresPart.commands ?? [])] },
     outboxPart,
     processesPart,
+    tokensPart,
+    sessionsPart,
     ...satellites,
   ]),
 ]

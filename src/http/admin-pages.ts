@@ -2,7 +2,7 @@
 import type { Hono } from 'hono'
 import { z } from 'zod'
 import { invalid } from '../kernel/base/errors.ts'
-import type { FailedSignIns } from './failed-sign-ins.ts'
+import type { Authentication } from './authentication.ts'
 import { readBody, requireJson } from './input.ts'
 import { parseJson } from './json.ts'
 import { apiPage, apiPageAsset } from './pages/api-page.ts'
@@ -11,8 +11,8 @@ import { signInPage } from './pages/sign-in-page.ts'
 import { withoutSlash } from './prefix.ts'
 import { Forbidden, Unauthorized } from './problem.ts'
 import { respond, respondHtml, respondJson } from './respond.ts'
-import { isSameOrigin, isSecure, type Sessions } from './sessions.ts'
-import { type Identity, mayCall, type Tokens } from './tokens.ts'
+import { isSameOrigin, isSecure } from './sessions.ts'
+import type { Identity } from './tokens.ts'
 
 const TITLE = 'Tenantry admin API'
 /** Maximum of a body without a token: larger than any credential. */
@@ -22,11 +22,11 @@ const SignIn = z.union([z.strictObject({ token: z.string() }), z.strictObject({ 
 
 export interface AdminPagesOptions {
   readonly prefix: string
-  readonly tokens: Tokens
-  readonly sessions: Sessions
-  readonly failedSignIns: FailedSignIns
+  readonly authentication: Authentication
   /** The OpenAPI document as JSON. */
   readonly document: string
+  /** Names of operations of which a token must permit one to read the document: GET operations without a scope. */
+  readonly readable: readonly string[]
 }
 
 export class AdminPages {
@@ -59,11 +59,11 @@ export class AdminPages {
   }
 
   mount(app: Hono<any>): void {
-    const { prefix, document, sessions } = this.#options
-    const readers = (identity: Identity) => {
-      if (!mayCall(identity.scope, 'GET', undefined)) {
-        throw Forbidden(`A token of scope "${identity.scope}" may not read the API description.`)
-      }
+    const { prefix, document, readable, authentication } = this.#options
+    const { sessions } = authentication
+    const readers = ({ name, grant }: Identity) => {
+      if (grant.tenants === null && readable.some((operation) => grant.operations.has(operation))) return
+      throw Forbidden(`Token "${name}" may not read the API description.`)
     }
     app.get(`${prefix}/openapi.json`, (c) => {
       readers(c.env.identity)
@@ -89,20 +89,25 @@ export class AdminPages {
       throw Forbidden('A sign-in request must come from a page of this origin.')
     }
     requireJson(request)
-    const { tokens, sessions, failedSignIns } = this.#options
+    const { sessions, failedSignIns } = this.#options.authentication
     const { data } = SignIn.safeParse(parseJson(await readBody(request, MAX_CREDENTIAL_BYTES)))
     if (!data) throw invalid([{ path: '', message: 'send { "token": "…" } or { "code": "…" }' }])
-    const identity = 'token' in data ? tokens.identify(data.token) : await sessions.redeemCode(data.code)
-    if (!identity) {
-      await failedSignIns.count()
+    const identity = await ('token' in data
+      ? this.#options.authentication.identifyToken(data.token)
+      : sessions.redeemCode(data.code))
+    if (!identity) await failedSignIns.count()
+    const opened = identity && (await sessions.open(identity, isSecure(request)))
+    if (!identity || !opened) {
       throw Unauthorized(
         'token' in data
           ? 'This is not an admin token.'
           : 'The code was already used or has expired; it is valid for ten minutes.',
       )
     }
-    const cookie = await sessions.open(identity, isSecure(request))
-    return respondJson(200, { name: identity.name, scope: identity.scope }, { 'set-cookie': cookie })
+    const { cookie, session } = opened
+    const { name, grant } = identity
+    const signedIn = { id: session.id, name, may: grant.bounds[0], expiresAt: session.expiresAt.toISOString() }
+    return respondJson(200, signedIn, { 'set-cookie': cookie })
   }
 
   #signInPage(status: number): Response {

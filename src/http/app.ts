@@ -1,35 +1,33 @@
 /**
  * Serves the admin API, the probes and the metrics as one function from Request to Response.
  *
- *   request ─► request id ─► token or session ─► route ─► operation ─► checked response
+ *   request ─► request id ─► authentication.ts ─► route ─► operation ─► checked response
  *                               │ 401, for any path           │
  *                               └──────────────► problem+json ◄┘
  */
 import { Hono } from 'hono'
 import type { RouterRoute } from 'hono/types'
 import { Idempotency } from '../kernel/api/idempotency.ts'
-import type { AnyOperation } from '../kernel/api/operation.ts'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
 import { Deadline } from '../kernel/base/deadline.ts'
 import { NotFound, SatelliteDisabled } from '../kernel/base/errors.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
-import type { Core, Wired } from '../tenancy/tenancy.ts'
+import type { Core } from '../tenancy/tenancy.ts'
 import { TENANT_ID } from '../tenants/tenant/tenant.ts'
 import { AdminPages } from './admin-pages.ts'
-import { FailedSignIns } from './failed-sign-ins.ts'
+import { Authentication, unauthorized } from './authentication.ts'
+import type { Identify } from './host-identity.ts'
 import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
 import { normalizedPrefix, withoutSlash } from './prefix.ts'
 import { createProbes, type ProbeOptions } from './probes.ts'
-import { deadlineExceeded, Forbidden, MethodNotAllowed, Unauthorized, withProblemResponse } from './problem.ts'
+import { deadlineExceeded, MethodNotAllowed, withProblemResponse } from './problem.ts'
 import { recordRequest } from './requests/request-record.ts'
 import { type AccessLogOptions, serveRequest } from './requests/serve-request.ts'
 import { withoutBodyOfHead } from './respond.ts'
 import { OperationRunner } from './run-operation.ts'
-import { isSameOrigin, Sessions } from './sessions.ts'
-import { systemOperations } from './system-operations.ts'
-import { type AdminToken, type Identity, Tokens } from './tokens.ts'
+import type { AdminToken, Identity } from './tokens.ts'
 
 export const DEFAULT_PREFIX = '/admin/multitenancy'
 export const DEADLINE_SECONDS = 10
@@ -38,8 +36,18 @@ export const STREAM_IDLE_SECONDS = 30
 export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   /** Mount path of the admin API; default `/admin/multitenancy`. */
   readonly prefix?: string
-  /** At least one is required. */
-  readonly adminTokens: readonly AdminToken[]
+  /** At least one is required, except with `identify`. Further tokens are in the database (`tenancy.tokens`). */
+  readonly adminTokens?: readonly AdminToken[]
+  /**
+   * Identifies callers by the host's own session, or by a header of a trusted proxy: name and permitted operations. It is not called for
+   * requests with `x-admin-token`. Undefined: the session cookie decides. Requests that change something must have the `Origin` of the
+   * API. Trust a header only if the proxy always replaces it, and clients reach the API only through the proxy.
+   *
+   * @example identify: (request) => ({ name: request.headers.get('x-forwarded-email') ?? 'unknown', may: ['read'] })
+   */
+  readonly identify?: Identify | undefined
+  /** Sessions of browsers. */
+  readonly sessions?: { readonly idleMinutes?: number | undefined } | undefined
   /** False serves only probes and metrics, as in a worker; default true. */
   readonly api?: boolean
   /** Time limits of requests to the admin API. */
@@ -84,24 +92,31 @@ interface Env {
   Bindings: { readonly identity: Identity; readonly deadline: Deadline }
 }
 
-export function createHttp(core: Core, options: HttpOptions): Http {
-  const tokens = new Tokens((options as HttpOptions | undefined)?.adminTokens) // a JavaScript caller may omit them
+export function createHttp(core: Core, options: HttpOptions = {}): Http {
   const prefix = normalizedPrefix(options.prefix ?? DEFAULT_PREFIX)
   const { deadlineSeconds = DEADLINE_SECONDS, streamIdleSeconds = STREAM_IDLE_SECONDS } = options.requests ?? {}
-  const { log, store, secrets } = core.kernel
-  const failedSignIns = new FailedSignIns(core.kernel)
-  const sessions = new Sessions(store, secrets, tokens, prefix)
-  const operations: readonly Wired<AnyOperation>[] = [
-    ...core.operations,
-    ...systemOperations.map((what) => ({ what, service: core })),
-  ]
+  const { log } = core.kernel
+  const { operations } = core
+  const { adminTokens, identify, sessions, switchedOff = [] } = options
+  const authentication = new Authentication(core, {
+    adminTokens,
+    identify,
+    sessionIdleMinutes: sessions?.idleMinutes,
+    prefix,
+    disabled: switchedOff.flatMap(({ operations = [] }) => operations),
+  })
   const document = JSON.stringify(
     openApiDocument(
       operations.map(({ what }) => what),
       prefix,
     ),
   )
-  const pages = new AdminPages({ prefix, tokens, sessions, failedSignIns, document })
+  const pages = new AdminPages({
+    prefix,
+    authentication,
+    document,
+    readable: operations.flatMap(({ what: { name, method, scope } }) => (method === 'GET' && !scope ? [name] : [])),
+  })
   const runner = new OperationRunner(core, new Idempotency(core.kernel), { prefix, streamIdleSeconds })
   const probes = createProbes(core, options)
   const seconds = new Histogram()
@@ -127,7 +142,7 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     })
   }
   pages.mount(app)
-  const rejections = rejectionsOf(app.routes, options.switchedOff ?? [], prefix)
+  const rejections = rejectionsOf(app.routes, switchedOff, prefix)
   app.notFound((c) => rejections.fetch(c.req.raw))
   app.onError(rethrow)
   const fixedPaths = new Set([...probes.paths, ...pages.openPaths, ...app.routes.map((route) => route.path)])
@@ -135,18 +150,13 @@ export function createHttp(core: Core, options: HttpOptions): Http {
   const authenticate = async (request: Request, pathname: string): Promise<Identity | Response> => {
     const open = await pages.withoutToken(request, pathname)
     if (open) return open
-    const header = request.headers.get('x-admin-token')
-    const identity = header === null ? await sessions.identify(request) : tokens.identify(header)
-    if (!identity && header !== null) await failedSignIns.count()
+    const identity = await authentication.identify(request)
     if (!identity) {
       const page = pages.notSignedIn(request)
       if (page) return page
-      throw Unauthorized('Send a valid admin token in the header x-admin-token.', { headers: CHALLENGE })
+      throw unauthorized()
     }
     recordRequest({ principal: identity.name })
-    if (header === null && changesSomething(request) && !isSameOrigin(request)) {
-      throw Forbidden('A request with the session cookie must come from a page of this origin.')
-    }
     return identity
   }
 
@@ -155,8 +165,9 @@ export function createHttp(core: Core, options: HttpOptions): Http {
     try {
       const identity = await deadline.run(() => authenticate(request, pathname))
       if (!('fingerprint' in identity)) return identity
-      const actor = { type: 'admin' as const, id: identity.name, name: identity.name }
-      return await enterContext({ ...currentContext(), actor }, async () => app.fetch(request, { identity, deadline }))
+      const { id, name, grant } = identity
+      const context = { ...currentContext(), actor: { type: 'admin' as const, id, name }, grant }
+      return await enterContext(context, async () => app.fetch(request, { identity, deadline }))
     } finally {
       deadline.close()
     }
@@ -183,23 +194,19 @@ export function createHttp(core: Core, options: HttpOptions): Http {
       return withoutBodyOfHead(request, response)
     },
     async signInLink() {
-      const { adminTokens } = options
-      const first = adminTokens.find(({ scope = 'admin' }) => scope === 'admin') ?? adminTokens[0]
-      const identity = first && tokens.identify(first.token)
+      const isAdmin = ({ scope = 'admin', may }: AdminToken) => scope === 'admin' && !may
+      const first = adminTokens?.find(isAdmin) ?? adminTokens?.[0]
+      const identity = first && (await authentication.identifyToken(first.token))
       if (!identity) throw new Error('no admin token is configured for a sign-in link')
-      return `${prefix}/sign-in#code=${await sessions.issueCode(identity)}`
+      return `${prefix}/sign-in#code=${await authentication.sessions.issueCode(identity)}`
     },
   }
 }
-
-const CHALLENGE = { 'www-authenticate': 'TenantryToken realm="admin"' }
 
 /** Hono must not turn an error into a response: `withProblemResponse` does. */
 const rethrow = (error: Error): never => {
   throw error
 }
-
-const changesSomething = ({ method }: Request): boolean => method !== 'GET' && method !== 'HEAD'
 
 /** Converts `/tenants/{id}` to the syntax of Hono. */
 const routeOf = (path: string): string => path.replaceAll(/\{(\w+)\}/g, ':$1')

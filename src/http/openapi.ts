@@ -165,8 +165,7 @@ function successes(operation: AnyOperation): ZodOpenApiResponsesObject {
 function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
   const { jobErrors = [] } = operation
   const errors: ErrorType[] = [Unauthorized, TooManyAttempts, InvalidRequest, ...(operation.errors ?? []), ...jobErrors]
-  // A read operation of a host's server is allowed for every token.
-  if (operation.method !== 'GET' || operation.scope !== 'runtime') errors.push(Forbidden)
+  if (operation.scope !== 'any') errors.push(Forbidden)
   if (Object.keys(operation.params?.shape ?? {}).length > 0) errors.push(NotFound)
   // Also without a body schema: an unexpected body is read before it is rejected.
   if (HAS_BODY.has(operation.method)) errors.push(InvalidJson, PayloadTooLarge, UnsupportedMediaType)

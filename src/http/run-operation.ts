@@ -12,15 +12,17 @@ import { entityTag } from '../kernel/api/entity-tags.ts'
 import type { Idempotency, Lease, StoredResponse } from '../kernel/api/idempotency.ts'
 import type { AnyOperation } from '../kernel/api/operation.ts'
 import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
+import { mayCallFor } from '../kernel/api/permissions.ts'
 import { currentContext } from '../kernel/base/context.ts'
 import type { Deadline } from '../kernel/base/deadline.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
+import { TENANT_ID } from '../tenants/tenant/tenant.ts'
 import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
 import { Forbidden, PROBLEM_TYPE, problem, toTenancyError, withProblemResponse } from './problem.ts'
 import { respond, respondStream, withoutBodyOfHead } from './respond.ts'
-import { type Identity, mayCall } from './tokens.ts'
+import type { Identity } from './tokens.ts'
 
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
 const LONGEST_WAIT_SECONDS = 30
@@ -73,9 +75,7 @@ export class OperationRunner {
     const waitSeconds = operation.settled && waitSecondsOf(request)
     const extraSeconds = (waitSeconds ?? 0) + (operation.extraSeconds ?? 0)
     if (extraSeconds > 0) deadline.extend(extraSeconds * 1_000)
-    if (!mayCall(identity.scope, operation.method, operation.scope)) {
-      throw Forbidden(`A token of scope "${identity.scope}" may not call ${operation.name}.`)
-    }
+    if (!mayCallFor(identity.grant, operation, params.id)) throw await this.#denied(operation, identity, params.id)
     const text = await readBody(request)
     const input = parseInput(operation, params, request.url, text, request, deadline)
     const call = { wired, operation, service, input, request, params, deadline, waitSeconds }
@@ -95,6 +95,13 @@ export class OperationRunner {
     )
     if (!('keep' in lease)) return send(again(lease), { 'idempotency-replayed': 'true' })
     return this.#once(call, lease)
+  }
+
+  async #denied({ name }: AnyOperation, identity: Identity, id = ''): Promise<TenancyError> {
+    const tenantId = TENANT_ID.test(id) ? id : undefined
+    await this.#core.tokens.recordDenial(name, tenantId)
+    const isLimited = identity.grant.tenants !== null && tenantId !== undefined
+    return Forbidden(`Token "${identity.name}" may not call ${name}${isLimited ? ` for tenant "${tenantId}"` : ''}.`)
   }
 
   /** Runs a request that holds the lease of its key. */

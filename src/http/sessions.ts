@@ -1,70 +1,85 @@
 /**
  * Sessions of browsers: an encrypted cookie replaces the admin token, so no page, URL or script contains the token.
  *
- * The cookie contains a session id. The store keeps the session with the fingerprint of its token: a sign-out, or the removal of the
- * token from the configuration, ends it. A sign-in code is stored as a hash and can be redeemed once.
+ * The cookie contains the secret of a session (tenancy/tokens/sessions.ts). A sign-out, the deletion of the session, or the removal of its
+ * token ends it. A sign-in code is stored as a hash and can be redeemed once.
  */
 import { fingerprint, randomToken, type Secrets } from '../kernel/crypto/crypto.ts'
 import type { Store } from '../kernel/store/store.ts'
-import type { Identity, Tokens } from './tokens.ts'
+import { SESSION_SECONDS, type Sessions } from '../tenancy/tokens/sessions.ts'
+import type { SessionRow } from '../tenancy/tokens/tables.ts'
+import type { Identity } from './tokens.ts'
 
 const SESSION_COOKIE = 'tenantry_session'
-const SESSION_SECONDS = 12 * 3_600
 const CODE_SECONDS = 600
 
-export class Sessions {
-  readonly #store: Store
-  readonly #secrets: Secrets
-  readonly #tokens: Tokens
-  readonly #path: string
+export interface CookieSessionsOptions {
+  readonly store: Store
+  readonly secrets: Secrets
+  readonly sessions: Sessions
+  /** Path of the cookie. */
+  readonly path: string
+  /** Time without a request after which a session ends. */
+  readonly idleMs: number | undefined
+  /** The present identity of a token, or undefined if it was removed or has expired. */
+  readonly identityOf: (token: Pick<SessionRow, 'fingerprint' | 'tokenId'>) => Promise<Identity | undefined>
+}
 
-  constructor(store: Store, secrets: Secrets, tokens: Tokens, path: string) {
-    this.#store = store
-    this.#secrets = secrets
-    this.#tokens = tokens
-    this.#path = path
+export class CookieSessions {
+  readonly #options: CookieSessionsOptions
+
+  constructor(options: CookieSessionsOptions) {
+    this.#options = options
   }
 
-  /** Issues a code that signs in once as `identity`, within ten minutes. */
+  /** Issues a code that signs in once as a configured token, within ten minutes. */
   async issueCode(identity: Identity): Promise<string> {
     const code = randomToken()
-    await this.#store.set(null, codeKey(code), identity.fingerprint, CODE_SECONDS)
+    await this.#options.store.set(null, codeKey(code), identity.fingerprint, CODE_SECONDS)
     return code
   }
 
   /** Redeems a code. Of several concurrent callers only one receives the identity. */
   async redeemCode(code: string): Promise<Identity | undefined> {
-    const print = await this.#store.take(null, codeKey(code))
-    return print === null ? undefined : this.#tokens.byFingerprint(print)
+    const { store, identityOf } = this.#options
+    const print = await store.take(null, codeKey(code))
+    return print === null ? undefined : identityOf({ fingerprint: print, tokenId: null })
   }
 
-  /** The `Set-Cookie` of a new session. */
-  async open(identity: Identity, isSecure: boolean): Promise<string> {
-    const id = randomToken()
-    await this.#store.set(null, sessionKey(id), identity.fingerprint, SESSION_SECONDS)
-    return this.#cookie(this.#secrets.encrypt(id, SESSION_COOKIE), SESSION_SECONDS, isSecure)
+  /** A new session with its `Set-Cookie`. Undefined if the token was deleted meanwhile. */
+  async open({ name, fingerprint, tokenId, grant: { expiresAt } }: Identity, isSecure: boolean) {
+    const { sessions, secrets } = this.#options
+    const opened = await sessions.open({ name, fingerprint, tokenId, expiresAt })
+    if (!opened) return undefined
+    const { secret, session } = opened
+    return { session, cookie: this.#cookie(secrets.encrypt(secret, SESSION_COOKIE), SESSION_SECONDS, isSecure) }
   }
 
   async identify(request: Request): Promise<Identity | undefined> {
-    const id = this.#idOf(request)
-    const print = id && (await this.#store.get(null, sessionKey(id)))
-    return print ? this.#tokens.byFingerprint(print) : undefined
+    const { sessions, idleMs, identityOf } = this.#options
+    const secret = this.#secretOf(request)
+    const session = secret === undefined ? undefined : await sessions.find(secret, idleMs)
+    const identity = session && (await identityOf(session))
+    if (!session || !identity) return undefined
+    sessions.used(session)
+    const { id, expiresAt } = session
+    return { ...identity, grant: { ...identity.grant, session: { id, expiresAt } } }
   }
 
   /** The `Set-Cookie` that ends the session of a request. */
   async close(request: Request, isSecure: boolean): Promise<string> {
-    const id = this.#idOf(request)
-    if (id) await this.#store.delete(null, sessionKey(id))
+    const secret = this.#secretOf(request)
+    if (secret !== undefined) await this.#options.sessions.close(secret)
     return this.#cookie('', 0, isSecure)
   }
 
-  #idOf(request: Request): string | undefined {
+  #secretOf(request: Request): string | undefined {
     const cookies = (request.headers.get('cookie') ?? '').split(/;\s*/)
     const start = `${cookieName(isSecure(request))}=`
     const encrypted = cookies.find((cookie) => cookie.startsWith(start))?.slice(start.length)
     if (!encrypted) return undefined
     try {
-      return this.#secrets.decrypt(encrypted, SESSION_COOKIE)
+      return this.#options.secrets.decrypt(encrypted, SESSION_COOKIE)
     } catch {
       return undefined // changed, or encrypted with a removed key: not signed in
     }
@@ -73,7 +88,7 @@ export class Sessions {
   #cookie(value: string, maxAge: number, isSecure: boolean): string {
     const parts = [
       `${cookieName(isSecure)}=${value}`,
-      `Path=${this.#path || '/'}`,
+      `Path=${this.#options.path || '/'}`,
       `Max-Age=${maxAge}`,
       'HttpOnly',
       'SameSite=Strict',
@@ -99,4 +114,3 @@ export function isSecure(request: Request): boolean {
 }
 
 const codeKey = (code: string): string => `sign-in-code:${fingerprint(code)}`
-const sessionKey = (id: string): string => `session:${fingerprint(id)}`

@@ -1,10 +1,11 @@
 /**
- * Admin tokens: who may call the API, and how much of it. Compared by digest in constant time, every configured token at
- * every request, so that neither the content nor the duration of a response reveals how close a guess was.
+ * Tokens of the configuration. Compared by digest in constant time, every configured token at every request, so that neither the content
+ * nor the duration of a response reveals how close a guess was. Tokens of the database: tenancy/tokens/tokens.ts.
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import { z } from 'zod'
-import type { AnyOperation, Method, Scope } from '../kernel/api/operation.ts'
+import { May } from '../kernel/api/permissions.ts'
+import type { Grant } from '../kernel/base/context.ts'
 import { parsed } from '../kernel/base/validate.ts'
 import { fingerprint } from '../kernel/crypto/crypto.ts'
 
@@ -12,33 +13,41 @@ export const AdminToken = z.strictObject({
   /** Becomes the actor in the audit log. */
   name: z.string().min(1).max(100),
   token: z.string().min(16, 'must have at least 16 characters'),
-  scope: z.enum(['admin', 'read', 'runtime', 'reveal', 'erase']).default('admin'),
+  /** A named pattern; default `admin`. */
+  scope: z.enum(['admin', 'read', 'runtime', 'reveal', 'erase']).optional(),
+  /** Patterns of operations in place of `scope`. */
+  may: May.optional(),
 })
 export type AdminToken = z.input<typeof AdminToken>
 
+/** An authenticated caller. */
 export interface Identity {
+  /** Actor in the audit log: the name, or the id of a token of the database. */
+  readonly id: string
   readonly name: string
-  readonly scope: Scope
-  /** Tells tokens apart without being one; a session is bound to it. */
+  readonly grant: Grant
+  /** Tells tokens apart without being one: sessions and idempotency keys are bound to it. */
   readonly fingerprint: string
+  /** Of a token of the database, else null. */
+  readonly tokenId: string | null
 }
 
-export class Tokens {
+export class ConfiguredTokens {
   readonly #known: readonly { digest: Buffer; identity: Identity }[]
 
-  constructor(tokens: readonly AdminToken[] | undefined) {
-    if (!tokens?.length) {
-      throw new Error(
-        `the admin API needs a token: createHttp(tenancy, { adminTokens: [{ name: 'ops', token: '…' }] })`,
-      )
-    }
+  /** @param grantOf throws for a pattern that matches no operation */
+  constructor(tokens: readonly AdminToken[], grantOf: (may: readonly string[]) => Grant) {
     const checked = tokens.map((token, index) => parsed(AdminToken, token, `adminTokens.${index}`))
     if (new Set(checked.map(({ token }) => token)).size < checked.length)
       throw new Error('two admin tokens have the same value')
-    this.#known = checked.map(({ name, token, scope }) => ({
-      digest: digest(token),
-      identity: { name, scope, fingerprint: fingerprint(token) },
-    }))
+    this.#known = checked.map(({ name, token, scope, may }) => {
+      if (scope && may) throw new Error(`adminTokens: "${name}" has scope and may; remove one of them`)
+      const grant = grantOf(may ?? [scope ?? 'admin'])
+      return {
+        digest: digest(token),
+        identity: { id: name, name, grant, fingerprint: fingerprint(token), tokenId: null },
+      }
+    })
   }
 
   identify(token: string): Identity | undefined {
@@ -54,13 +63,6 @@ export class Tokens {
   byFingerprint(print: string): Identity | undefined {
     return this.#known.find(({ identity }) => identity.fingerprint === print)?.identity
   }
-}
-
-/** Whether a token of `scope` may call an operation. */
-export function mayCall(scope: Scope, method: Method | 'HEAD', operationScope: AnyOperation['scope']): boolean {
-  if (scope === 'admin') return true
-  if (scope === 'read') return method === 'GET' || method === 'HEAD'
-  return operationScope === scope || (operationScope === 'runtime' && scope === 'reveal')
 }
 
 const digest = (token: string): Buffer => hash('sha256', token, 'buffer')

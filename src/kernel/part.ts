@@ -1,8 +1,7 @@
 /** Names the type of a part's service once, for its operations, commands, jobs and listeners. */
 import type { z } from 'zod'
-import type { Command } from './api/commands.ts'
+import { type Command, command } from './api/commands.ts'
 import { type AnyOperation, type Operation, operation, type Resource, resource } from './api/operation.ts'
-import { command, type WrittenCommand } from './api/projection.ts'
 import {
   type EventOf,
   type EventType,
@@ -25,7 +24,7 @@ export interface Declarations<Service> {
   resource<Params, State extends z.ZodType>(
     definition: Resource<Service, Params, State>,
   ): Resource<Service, Params, State>
-  command(definition: WrittenCommand<Service>): Command<Service>
+  command(definition: Command<Service>): Command<Service>
   job<Type extends JobType>(
     type: Type,
     handle: (service: Service, data: z.output<Type['data']>, attempt: Attempt) => Promise<void>,

@@ -3,14 +3,13 @@
 import { postgresStore } from '../drivers/store/postgres.ts'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import { openApiDocument } from '../http/openapi.ts'
-import { systemOperations } from '../http/system-operations.ts'
 import type { ErrorType } from '../kernel/base/errors.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
 import type { EncryptedColumn } from '../kernel/database/re-encrypt.ts'
 import type { EventType } from '../kernel/events/events.ts'
 import type { JobType } from '../kernel/jobs/jobs.ts'
-import { eventsOf, tablesOf, tenantsFirst } from '../tenancy/composition.ts'
-import { partsOf } from '../tenancy/parts.ts'
+import { eventsOf, tablesOf } from '../tenancy/composition.ts'
+import { operationsOf, partsOf } from '../tenancy/parts.ts'
 import type { AnyOperation, Satellite } from '../tenancy/satellite.ts'
 
 export interface Catalogue {
@@ -26,7 +25,7 @@ export interface Catalogue {
 export function catalogueOf(satellites: readonly Satellite[]): Catalogue {
   const parts = partsOf(postgresStore(), satellites)
   return {
-    operations: [...parts.toSorted(tenantsFirst).flatMap(({ operations = [] }) => operations), ...systemOperations],
+    operations: operationsOf(parts),
     errors: parts.flatMap(({ errors = [] }) => errors),
     events: eventsOf(parts),
     jobs: parts.flatMap(({ jobs = [] }) => jobs).map(({ type }) => type),

@@ -91,6 +91,9 @@ function tokenErrors({ adminTokens = [] }: Partial<Parsed>, givenToken: string |
     ...repeated(tokens, 'token').map(
       ({ name }) => `adminTokens: the token of "${name}" is also the token of another name`,
     ),
+    ...tokens
+      .filter(({ scope, may }) => scope && may)
+      .map(({ name }) => `adminTokens: "${name}" has scope and may; remove one of them`),
   ]
 }
 

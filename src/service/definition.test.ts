@@ -198,6 +198,14 @@ describe('satellites', () => {
     expect(() => builtInSatellites({ webhooks: { maxAttempts: 99 } } as object)).toThrow('maxAttempts')
   })
 
+  test('invalid options of a built-in satellite are a fault of the configuration', async () => {
+    const define = { key: { type: 'string', writeOnly: 'true' } }
+    const config = { ...(await resolved({ satellites: {}, settings: { define } })), file: '/app/tenantry.config.json' }
+    expect(await faultsOf((async () => satellitesOn(config))())).toEqual([
+      '/app/tenantry.config.json: settings.define.key.writeOnly: must be true or false',
+    ])
+  })
+
   test('options of a satellite have no effect next to a list, and are a fault', async () => {
     expect(await faultsOf(resolved({ satellites: [parcels], webhooks: { maxAttempts: 3 } }))).toEqual([
       'webhooks: has no effect, because satellites is a list; pass it to the satellite or builtInSatellites',

@@ -11,7 +11,7 @@ import type { z } from 'zod'
 import type { NamesOf } from '../tenancy/names.ts'
 import type { AnySatellite, Satellite } from '../tenancy/satellite.ts'
 import type { Tables } from '../tenancy/tables.ts'
-import { createTenancy as startTenancy, type Tenancy } from '../tenancy/tenancy.ts'
+import { createTenancy as startTenancy, type Tenancy, type TenancyConfig } from '../tenancy/tenancy.ts'
 import type { Tenant } from '../tenants/handles/handle.ts'
 import type { PlansConfig } from '../tenants/registry/plans.ts'
 import { resolveConfig } from './config.ts'
@@ -96,21 +96,38 @@ export const createTenancy = <
   module?: { readonly url: string },
 ): Promise<Tenancy<S, DB, P>> => defineTenancy(config, module).start()
 
-async function start<DB, P extends PlansConfig, S extends readonly AnySatellite[]>(
+const start = async <DB, P extends PlansConfig, S extends readonly AnySatellite[]>(
   content: Config<DB, P, S>,
-  base = process.cwd(),
-  { role }: StartOptions = {},
-): Promise<Tenancy<S, DB, P>> {
+  base: string | undefined,
+  options?: StartOptions,
+): Promise<Tenancy<S, DB, P>> => {
   assertNodeVersion()
+  const config = await configurationOf(content, base, process.env, options)
+  return startTenancy(config) as Promise<unknown> as Promise<Tenancy<S, DB, P>>
+}
+
+/**
+ * The configuration of a tenancy.
+ *
+ * @param base directory of relative paths. Default: the working directory
+ * @param env values that the content has not
+ * @throws an error with all faults
+ */
+export async function configurationOf<S extends readonly AnySatellite[]>(
+  content: Config<any, any, S>,
+  base = process.cwd(),
+  env: Readonly<Record<string, string | undefined>>,
+  { role }: StartOptions = {},
+): Promise<TenancyConfig<S>> {
   const builtIn = Array.isArray(content?.satellites ?? []) ? undefined : await import('./satellites.ts')
   const config = await resolveConfig(
     { content, base, isDefinition: true },
-    { env: process.env, directory: process.cwd(), satellites: builtIn?.satellites, isLibrary: true },
+    { env, directory: process.cwd(), satellites: builtIn?.satellites, isLibrary: true },
   )
   const { databaseUrl: url = '', appKey = '', logger } = config
   const satellites = builtIn?.satellitesOn(config) ?? (config.satellites as readonly Satellite[])
   const given = { url, appKey, satellites, role: role ?? config.role, logger }
-  return startTenancy(await tenancyConfigOf(config, given)) as Promise<unknown> as Promise<Tenancy<S, DB, P>>
+  return tenancyConfigOf(config, given) as Promise<unknown> as Promise<TenancyConfig<S>>
 }
 
 /** Also Bun and Deno name the version of Node.js that they are compatible with. */

@@ -82,7 +82,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   const { tenancy, adminTokens, switchedOff } = opened
   try {
     for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
-    const { prefix, probes, exposition, requests, allowedHosts, accessLog } = config
+    const { prefix, probes, exposition, requests, sessions, allowedHosts, accessLog } = config
     const http = createHttp(tenancy, {
       prefix,
       adminTokens,
@@ -90,6 +90,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       probes,
       exposition,
       requests,
+      sessions,
       allowedHosts,
       accessLog,
       api: config.role !== 'worker',

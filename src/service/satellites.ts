@@ -5,7 +5,9 @@
  *   import { builtInSatellites } from 'tenantry/satellites'
  *   defineTenancy({ satellites: [...builtInSatellites({ sso: false, webhooks: { maxAttempts: 8 } }), announcements()] })
  */
+import { InvalidRequest } from '../kernel/base/errors.ts'
 import type { NamedSatellite, Satellite, ServiceType } from '../tenancy/satellite.ts'
+import { ConfigurationError } from './config.ts'
 
 /** Deleting a folder and its line here removes exactly that feature. */
 const modules = await Promise.all([
@@ -86,15 +88,28 @@ type NameOf<Key> = Key extends 'audit' ? 'auditLogs' : Key
 const keyOf = (name: string): string => SETTINGS_OF[name] ?? name
 
 interface Chosen {
+  /** Path of the configuration, for errors. */
+  readonly file?: string | undefined
   /** `{ <name>: false }`, or exactly these satellites. */
   readonly satellites: Readonly<Record<string, boolean>> | readonly Satellite[]
 }
 
-/** Satellites that the configuration enables, each with its options. */
+/**
+ * Satellites that the configuration enables, each with its options.
+ *
+ * @throws ConfigurationError for invalid options
+ */
 export function satellitesOn(config: Chosen): readonly Satellite[] {
-  const { satellites: chosen } = config
+  const { satellites: chosen, file } = config
   if (isList(chosen)) return chosen
-  return made((name) => (chosen[name] === false ? false : (config as unknown as Record<string, unknown>)[keyOf(name)]))
+  try {
+    return made((name) =>
+      chosen[name] === false ? false : (config as unknown as Record<string, unknown>)[keyOf(name)],
+    )
+  } catch (error) {
+    if (!InvalidRequest.matches(error)) throw error
+    throw new ConfigurationError([`${file === undefined ? '' : `${file}: `}${error.message}`])
+  }
 }
 
 const isList = (chosen: Chosen['satellites']): chosen is readonly Satellite[] => Array.isArray(chosen)

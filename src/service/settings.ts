@@ -15,7 +15,7 @@ import { BillingSettings } from './settings/billing.ts'
 import { EgressFile } from './settings/egress.ts'
 import { AppKey } from './settings/environment.ts'
 import { Health } from './settings/health.ts'
-import { Group, PathPrefix, RequestSettings } from './settings/http.ts'
+import { Group, PathPrefix, RequestSettings, SessionSettings } from './settings/http.ts'
 import { Isolation, PlacementSettings, PostgresUrl } from './settings/isolation.ts'
 import { Plans } from './settings/plans.ts'
 import { Store } from './settings/store.ts'
@@ -38,10 +38,14 @@ const ServiceKeys = {
         scope: AdminToken.shape.scope.describe(
           '`admin` (default): all. `read`: GET. `runtime`: for each request of a host. `reveal`: the same, and secrets of settings. `erase`: erasures of tenants',
         ),
+        may: AdminToken.shape.may.describe(
+          'Patterns of operations in place of `scope`, such as `["tenants.*", "!tenants.delete"]`',
+        ),
       }),
     )
     .optional()
-    .describe('Tokens of the admin API, in addition to `TENANTRY_ADMIN_TOKEN`'),
+    .describe('Tokens of the admin API, in addition to `TENANTRY_ADMIN_TOKEN` and to those of the database'),
+  sessions: SessionSettings.prefault({}).describe('Sessions of browsers'),
   probes: Group('Probes', '`/livez`, `/readyz`, `/healthz`'),
   exposition: Group('Metrics over HTTP', '`/metrics`'),
   accessLog: z.boolean().default(true).describe('Whether each request has a log line of level info'),

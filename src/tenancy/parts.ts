@@ -1,5 +1,6 @@
 /** The parts of a tenancy, in the order of their creation and start. A service is created from those of earlier parts. */
 import { loginsPart, storagePart } from '../drivers/isolation/parts.ts'
+import type { AnyOperation } from '../kernel/api/operation.ts'
 import type { Part } from '../kernel/part-definition.ts'
 import { examinationsPart, kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
@@ -17,13 +18,17 @@ import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
 import { outboxPart, relayPart } from '../tenants/outbox/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
+import { tableImportsPart } from '../tenants/sql-import/tables/part.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
 import { tables } from '../tenants/tenant/tables.ts'
 import type { TenantServices } from '../tenants/tenant-services.ts'
 import { Tenants } from '../tenants/tenants.ts'
 import { transfersPart } from '../tenants/transfers/part.ts'
+import { tenantsFirst } from './composition.ts'
 import { processesPart } from './processes.ts'
 import type { Satellite } from './satellite.ts'
+import { systemOperations } from './system-operations.ts'
+import { sessionsPart, tokensPart } from './tokens/parts.ts'
 
 interface Dependencies extends TenantServices {
   readonly configuration: { readonly retentionMs: number }
@@ -75,6 +80,8 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     storePart(store),
     examinationsPart,
     processesPart,
+    tokensPart,
+    sessionsPart,
     tableChangesPart,
     circuitsPart,
     storagePart,
@@ -89,6 +96,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     provisioningPart,
     erasuresPart,
     handlesPart,
+    tableImportsPart,
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)
@@ -99,6 +107,12 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
   if (repeated) throw new Error(`Satellite "${repeated}" is configured twice.`)
   return [...before, ...satellites.map(fromSatellite), scopePart, hostJobsPart, relayPart]
 }
+
+/** All operations of the API, in the order of its description. */
+export const operationsOf = (parts: readonly Part[]): readonly AnyOperation[] => [
+  ...parts.toSorted(tenantsFirst).flatMap(({ operations = [] }) => operations),
+  ...systemOperations,
+]
 
 /** A satellite receives only the tenants. */
 const fromSatellite = ({ start, ...satellite }: Satellite): Part<string, any, { readonly tenants: Tenants }> => ({

@@ -52,10 +52,13 @@ import {
 import type { TenancyConfig } from './config.ts'
 import { openKernel } from './kernel.ts'
 import type { NamesOf, ServicesOf } from './names.ts'
-import { partsOf } from './parts.ts'
+import { operationsOf, partsOf } from './parts.ts'
 import { processSettings } from './process-settings.ts'
 import type { AnyOperation, AnySatellite, Receiver, Satellite } from './satellite.ts'
 import { settingsOf } from './settings.ts'
+import { type System, systemOperations } from './system-operations.ts'
+import type { Sessions } from './tokens/sessions.ts'
+import type { Tokens } from './tokens/tokens.ts'
 import { VERSION } from './version.ts'
 
 export type { Wired } from './composition.ts'
@@ -65,6 +68,10 @@ export type { Role, TenancyConfig } from './config.ts'
 export interface Core<DB = any, N extends Names = Names> extends Scope<DB, N>, HostJobs<DB, N> {
   readonly kernel: Kernel
   readonly tenants: Tenants<DB, N>
+  /** API tokens. */
+  readonly tokens: Tokens
+  /** Sessions of browsers. */
+  readonly sessions: Sessions
   readonly health: Health
   readonly doctor: Doctor
   /** The metrics of a scrape; a host can register its own series. */
@@ -144,7 +151,8 @@ export async function createTenancy<const Satellites extends readonly AnySatelli
       types: eventsOf(parts),
       processes,
     })
-    const all = compose(parts, kernel, settings, stops)
+    const operations = operationsOf(parts)
+    const all = compose(parts, kernel, { ...settings, operations }, stops)
     const { doctor } = servicesOf(all).examinations as Examinations
     const series = new Metrics()
     for (const { part, service } of all) {
@@ -164,6 +172,7 @@ export async function createTenancy<const Satellites extends readonly AnySatelli
       series,
       checks: checksOf(all.filter(isOptional)),
       stop,
+      system: { health, doctor, operations, satellites: satellites.map(({ name }) => name) },
     })
     return Object.assign(core, servicesOf(all.filter(isOptional))) as unknown as Tenancy<Satellites>
   } catch (error) {
@@ -187,21 +196,34 @@ const buildInfo: Series = {
   collect: () => [{ labels: { version: VERSION }, value: 1 }],
 }
 
-type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'>
+interface Services {
+  readonly tenants: Tenants
+  readonly tokens: Tokens
+  readonly sessions: Sessions
+  readonly scope: OwnedScope
+  readonly hostJobs: HostJobs
+}
 
-function coreOf(parts: readonly WiredPart[], kernel: Kernel, observation: Observation): Core {
-  const { tenants, scope, hostJobs } = servicesOf(parts) as { tenants: Tenants; scope: OwnedScope; hostJobs: HostJobs }
+type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'> & { readonly system: System }
+
+function coreOf(parts: readonly WiredPart[], kernel: Kernel, { system, ...observation }: Observation): Core {
+  const { tenants, tokens, sessions, scope, hostJobs } = servicesOf(parts) as unknown as Services
   const { stopClients: _, ...members } = scope
   const { database, events, log } = kernel
   const receivers = wired(parts, 'receivers')
   return {
     kernel,
     tenants,
+    tokens,
+    sessions,
     ...observation,
-    operations: wired(
-      parts.toSorted((a, b) => tenantsFirst(a.part, b.part)),
-      'operations',
-    ),
+    operations: [
+      ...wired(
+        parts.toSorted((a, b) => tenantsFirst(a.part, b.part)),
+        'operations',
+      ),
+      ...systemOperations.map((what) => ({ what, service: system })),
+    ],
     commands: wired(parts, 'commands'),
     receivers,
     tenant: (id) => tenants.handle(id),

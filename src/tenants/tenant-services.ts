@@ -10,6 +10,7 @@ import type { MigrationRuns } from './migrations/runs.ts'
 import type { Outbox } from './outbox/outbox.ts'
 import type { Plans } from './registry/plans.ts'
 import type { Registry } from './registry/registry.ts'
+import type { TableImports } from './sql-import/tables/table-imports.ts'
 import type { Transfers } from './transfers/transfers.ts'
 
 export interface TenantServices {
@@ -25,4 +26,5 @@ export interface TenantServices {
   readonly erasures: Erasures
   readonly handles: Handles
   readonly outbox: Outbox
+  readonly tableImports: TableImports
 }

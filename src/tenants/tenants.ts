@@ -62,6 +62,8 @@ export class Tenants<DB = any, N extends Names = Names> {
   readonly storage: TenantServices['storage']
   /** Calls in tenants' transactions, applied after the commit. */
   readonly outbox: TenantServices['outbox']
+  /** Imports of dumps with tables. */
+  readonly tableImports: TenantServices['tableImports']
   /** Jobs that failed permanently. */
   readonly deadLetters: DeadLetters
   readonly #kernel: Kernel
@@ -87,6 +89,7 @@ export class Tenants<DB = any, N extends Names = Names> {
     this.erasures = services.erasures
     this.storage = services.storage
     this.outbox = services.outbox
+    this.tableImports = services.tableImports
     this.deadLetters = new DeadLetters(kernel)
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions

@@ -6,6 +6,8 @@ export const TOKENS = {
   admin: 'token-of-an-admin-0123456789',
   read: 'token-of-a-reader-0123456789',
   runtime: 'token-of-a-server-0123456789',
+  /** Permits only what every token permits. */
+  narrow: 'token-of-a-visitor-0123456789',
 } as const
 export type Who = keyof typeof TOKENS | 'anonymous'
 
@@ -42,6 +44,7 @@ export function apiOf(tenancy: Tenancy, requests?: RequestLimits): Api {
       { name: 'admin', token: TOKENS.admin },
       { name: 'reader', token: TOKENS.read, scope: 'read' },
       { name: 'server', token: TOKENS.runtime, scope: 'runtime' },
+      { name: 'visitor', token: TOKENS.narrow, may: ['session.get'] },
     ],
   })
   return {

@@ -108,13 +108,15 @@ export function coverPart(part: Part): void {
           expect(text).toMatchObject(rejection(415, 'E_UNSUPPORTED_MEDIA_TYPE'))
         })
 
-      test('rejects a request without a token, or with a token of a smaller scope', async () => {
+      test('rejects a request without a token, or with a token that does not permit it', async () => {
         const { scope } = typeOf(operation)
         const isRead = operation.method === 'GET'
         const names = namesOf(subject)
         expect(await send(subject, success, names, { who: 'anonymous' })).toMatchObject(
           rejection(401, 'E_UNAUTHORIZED'),
         )
+        if (scope === 'any') return
+        expect(await send(subject, success, names, { who: 'narrow' })).toMatchObject(rejection(403, 'E_FORBIDDEN'))
         if (!isRead) expect(await send(subject, success, names, { who: 'read' })).toMatchObject({ status: 403 })
         if (scope !== 'runtime')
           expect(await send(subject, success, names, { who: 'runtime' })).toMatchObject({ status: 403 })
@@ -135,7 +137,7 @@ export function coverPart(part: Part): void {
         expect((await send(subject, success, names)).status).toBe(successOf(operation))
         if (operation.method === 'GET')
           expect((await send(subject, success, names, { who: 'read' })).status).toBe(successOf(operation))
-        if (typeOf(operation).scope === 'runtime')
+        if (['runtime', 'any'].includes(typeOf(operation).scope ?? ''))
           expect((await send(subject, success, names, { who: 'runtime' })).status).toBe(successOf(operation))
       })
 

@@ -5,6 +5,7 @@ import { describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
+import { sessionsPart, tokensPart } from '../../src/tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
 import { erasuresPart } from '../../src/tenants/erasure/part.ts'
 import { outboxPart } from '../../src/tenants/outbox/part.ts'
@@ -25,6 +26,8 @@ describe('contract cases of all parts', () => {
     const commands = [
       ...tenantCommands,
       ...(processesPart.commands ?? []),
+      ...(tokensPart.commands ?? []),
+      ...(sessionsPart.commands ?? []),
       ...(outboxPart.commands ?? []),
       ...(erasuresPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),

@@ -1,5 +1,6 @@
 /** Parts with contract cases: tenants, backups, transfers, and each installed satellite. */
 import { satellites } from '../../src/service/main.ts'
+import { access } from './access.ts'
 import { backups } from './backups.ts'
 import type { Part } from './row.ts'
 import { tenants } from './tenants.ts'
@@ -19,7 +20,7 @@ const ofSatellites = new Map(
   Object.entries(fixtures).map(([path, { part }]) => [path.split('/').at(-2) ?? '', part] as const),
 )
 
-export const parts: readonly Part[] = [tenants, backups, transfers, ...ofSatellites.values()]
+export const parts: readonly Part[] = [tenants, access, backups, transfers, ...ofSatellites.values()]
 
 /** Names of the events that the cases of a part publish. */
 export function eventsOf(part: Part): readonly string[] {

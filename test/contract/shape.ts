@@ -32,6 +32,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
   sizeBytes: '<bytes>',
   checked: '<count>',
   nextCursor: '<cursor>',
+  period: '<day>',
   estimate: '<estimate>',
   transfers: '<count>',
   places: '<count>',

@@ -27,7 +27,7 @@ export type ApplicationTenancy = Tenancy<typeof satellites>
 export const CONFIG = {
   satellites,
   plans: { defaultPlan: 'free', definitions: { free: { limits: { exports: EXPORTS } } } },
-} satisfies Partial<Config<typeof satellites>>
+} satisfies Partial<Config<any, any, typeof satellites>>
 
 export interface Called extends GuardedFetch {
   /** As received. */

@@ -1,12 +1,15 @@
-/** The table of behaviours on servers that are programs of their own: Bun, Deno, and Next.js as it is built for production. */
+/** The table of behaviours on servers that are separate programs: Bun, Deno, and applications of frameworks built for production. */
 import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { cp, mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from 'node:fs/promises'
 import { stripTypeScriptTypes } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { afterAll, beforeAll, describe, inject, test, vi } from 'vitest'
+import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
+import { once as runOnce } from '../../src/kernel/base/once.ts'
 import { installed, TEST_APP_KEY, type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
+import { send } from '../http/served.ts'
 import { freePort } from '../support/free-port.ts'
 import { CONFIG } from './application.ts'
 import { behaviours } from './behaviours.ts'
@@ -39,12 +42,22 @@ const env = () => ({
 const directories: string[] = []
 afterAll(() => Promise.all(directories.map((path) => rm(path, { recursive: true, force: true }))))
 
+/** Arguments of Node. The server listens on `HOST` and `PORT`. */
+interface BuiltServer {
+  readonly build: readonly string[]
+  readonly start: readonly string[]
+  readonly ready: RegExp
+}
+
+const packed = runOnce(() => run(process.execPath, ['build.ts'], { cwd: ROOT }))
+
 /** Builds the application as JavaScript, with the package as it is published, in a folder of its own. */
-async function startNext(): Promise<ServerProgram> {
-  await run(process.execPath, ['build.ts'], { cwd: ROOT })
-  const directory = await mkdtemp(join(tmpdir(), 'tenantry-next-'))
+async function startBuilt(folder: string, { build, start, ready }: BuiltServer): Promise<ServerProgram> {
+  await packed()
+  const directory = await mkdtemp(join(tmpdir(), `tenantry-${folder}-`))
   directories.push(directory)
-  await cp(join(SERVERS, 'next'), directory, { recursive: true })
+  await cp(join(SERVERS, folder), directory, { recursive: true })
+  await cp(join(SERVERS, 'tenancy.js'), join(directory, 'tenancy.js'))
   for (const name of ['application', 'fetch-application']) {
     const source = stripTypeScriptTypes(await readFile(join(import.meta.dirname, `${name}.ts`), 'utf8'))
     await writeFile(join(directory, `${name}.js`), source.replaceAll(/'(\.\/[\w-]+)\.ts'/g, `'$1.js'`))
@@ -53,27 +66,37 @@ async function startNext(): Promise<ServerProgram> {
   await mkdir(join(packages, 'tenantry'), { recursive: true })
   await cp(join(ROOT, 'dist'), join(packages, 'tenantry/dist'), { recursive: true })
   await cp(join(ROOT, 'package.json'), join(packages, 'tenantry/package.json'))
-  for (const from of [join(SERVERS, 'node_modules'), join(ROOT, 'node_modules')]) {
-    for (const name of await readdir(from)) {
-      await symlink(join(from, name), join(packages, name)).catch(() => undefined) // in both folders
-    }
+  await symlink(join(ROOT, 'node_modules'), join(packages, 'tenantry/node_modules'))
+  for (const name of await readdir(join(SERVERS, 'node_modules'))) {
+    await symlink(join(SERVERS, 'node_modules', name), join(packages, name))
   }
-  await run(process.execPath, [bin('next'), 'build'], { cwd: directory, env: { ...process.env, ...env() } })
   const port = String(await freePort())
+  const settings = { ...env(), NODE_ENV: 'production', HOST: '127.0.0.1', PORT: port }
+  await run(process.execPath, build, { cwd: directory, env: { ...process.env, ...settings } })
   const origin = `http://127.0.0.1:${port}`
-  const start = [process.execPath, bin('next'), 'start', '--hostname', '127.0.0.1', '--port', port]
-  return startServer(start, { cwd: directory, env: env(), ready: /Ready in/, origin })
+  return startServer([process.execPath, ...start], { cwd: directory, env: settings, ready, origin })
 }
 
 const program = join(import.meta.dirname, 'program.ts')
 const started = (...command: [string, ...string[]]) =>
   startServer([...command, '--conditions=tenantry-source', program], { cwd: ROOT, env: env(), ready: /serving (\S+)/ })
 
-describe.each<[string, () => Promise<ServerProgram>]>([
-  ['Bun', () => started(bin('bun'))],
-  ['Deno', () => started(bin('deno'), 'run', '--allow-all')],
-  ['Next.js', startNext],
-])('%s', (_, start) => {
+const servers: Readonly<Record<string, () => Promise<ServerProgram>>> = {
+  Bun: () => started(bin('bun')),
+  Deno: () => started(bin('deno'), 'run', '--allow-all'),
+  'Next.js'() {
+    const start = [bin('next'), 'start', '--hostname', '127.0.0.1']
+    return startBuilt('next', { build: [bin('next'), 'build'], start, ready: /Ready in/ })
+  },
+  SvelteKit: () => startBuilt('sveltekit', { build: [bin('vite'), 'build'], start: ['build'], ready: /Listening on/ }),
+  'React Router': () =>
+    startBuilt('react-router', { build: [bin('react-router'), 'build'], start: ['server.js'], ready: /listening/ }),
+}
+
+const SOCKETS = ['Bun', 'Deno']
+const PAGES = ['SvelteKit', 'React Router']
+
+describe.each(Object.entries(servers))('%s', (name, start) => {
   let server: ServerProgram
   beforeAll(async () => {
     server = await start()
@@ -84,4 +107,33 @@ describe.each<[string, () => Promise<ServerProgram>]>([
     const { id } = await installed(world.tenancy, { id: `t-${++count}`, name: 'Tenant' })
     await behaviour({ origin: server.origin, tenancy: world.tenancy, tenantId: id })
   })
+
+  if (SOCKETS.includes(name)) {
+    test('a WebSocket has the tenant of its upgrade', async () => {
+      const { id } = await installed(world.tenancy, { id: `t-${++count}`, name: 'Tenant' })
+      const socketOf = (member: string) => {
+        const headers = { 'x-tenant-id': id, 'x-member-of': member }
+        return new WebSocket(`${server.origin.replace('http', 'ws')}/socket`, { headers })
+      }
+      const socket = socketOf(id)
+      await once(socket, 'open')
+      socket.send('hello')
+      expect(await once(socket, 'message')).toMatchObject([{ data: `${id} hello` }])
+      socket.close()
+      await once(socketOf('acme'), 'error')
+    })
+  }
+
+  if (PAGES.includes(name)) {
+    test('a page is rendered as the tenant of its request', async () => {
+      const { id } = await installed(world.tenancy, { id: `t-${++count}`, name: 'Tenant' })
+      const page = (member: string) =>
+        send(server.origin, 'GET /page', { headers: { 'x-tenant-id': id, 'x-member-of': member } })
+      expect(await page(id)).toMatchObject({
+        status: 200,
+        body: expect.stringContaining(`tenant ${id} in the context of ${id}`),
+      })
+      expect(await page('acme')).toMatchObject({ status: 403, json: { code: 'E_TENANT_ACCESS_DENIED' } })
+    })
+  }
 })

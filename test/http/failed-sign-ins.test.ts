@@ -134,10 +134,14 @@ describe('in one process', () => {
   })
 })
 
-test('a wrong token returns 401 while the store is unavailable', async () => {
-  const http = await openWith({ store: redisStore({ url: `redis://127.0.0.1:${await deadPort()}` }) })
-  await fail(http, '203.0.113.1', 3)
+test('while the store is unavailable, each process limits its own failed sign-ins', async () => {
+  const installation = await openInstallation({ store: redisStore({ url: `redis://127.0.0.1:${await deadPort()}` }) })
+  const http = httpOf(installation.tenancy)
+  await fail(http, '203.0.113.1')
+  expect(await statusOf(http, WRONG, '203.0.113.1')).toBe(429)
   expect(await statusOf(http, TOKEN, '203.0.113.1')).toBe(200)
+  expect(await statusOf(http, WRONG, '203.0.113.2')).toBe(401)
+  expect(await statusOf(httpOf(await installation.open()), WRONG, '203.0.113.1')).toBe(401)
 })
 
 describe('the address of the client', () => {

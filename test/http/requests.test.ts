@@ -110,7 +110,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
       headers: { allow: 'GET, PATCH, DELETE, HEAD' },
     })
     expect(await call('POST /openapi.json')).toMatchObject({ ...refusal, headers: { allow: 'GET, HEAD' } })
-    expect(await call('GET /session')).toMatchObject({ ...refusal, headers: { allow: 'DELETE, POST' } })
+    expect(await call('PUT /session')).toMatchObject({ ...refusal, headers: { allow: 'GET, DELETE, POST, HEAD' } })
   })
 
   test.each(Object.entries(BAD_BODIES))('a body is rejected: %s', async (_what, [body, code]) => {

@@ -62,7 +62,7 @@ describe('a response of another server', () => {
 describe('a thrown response', () => {
   const nextError = (digest: string) => Object.assign(new Error('of Next.js'), { digest })
   test.each<[string, unknown, number]>([
-    ['a Response of Remix', new Response(null, { status: 302 }), 302],
+    ['a Response of React Router', new Response(null, { status: 302 }), 302],
     ['a redirect of SvelteKit', { status: 303, location: '/' }, 303],
     ['a redirect of Next.js', nextError('NEXT_REDIRECT;replace;/login;307;'), 307],
     ['notFound of Next.js', nextError('NEXT_HTTP_ERROR_FALLBACK;404'), 404],

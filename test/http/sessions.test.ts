@@ -40,7 +40,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test('a token is exchanged for a session cookie', async () => {
     const response = await call('POST /session', { origin: host.origin }, { token: TOKEN })
-    expect(response).toMatchObject({ status: 200, json: { name: 'admin', scope: 'admin' } })
+    expect(response).toMatchObject({ status: 200, json: { name: 'admin', may: ['admin'] } })
     expect(response.headers['set-cookie']).toHaveLength(1)
     const [cookie = ''] = response.headers['set-cookie'] ?? []
     const [value, ...attributes] = cookie.split('; ')

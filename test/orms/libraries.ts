@@ -6,7 +6,7 @@ import { drizzle } from 'drizzle-orm/node-postgres'
 import { integer, pgTable, text } from 'drizzle-orm/pg-core'
 import createKnex from 'knex'
 import KnexPg from 'knex/lib/dialects/postgres/index.js'
-import { Kysely, sql } from 'kysely'
+import { CompiledQuery, Kysely, sql } from 'kysely'
 import pg from 'pg'
 import { DataTypes, Sequelize } from 'sequelize'
 import { DataSource, EntitySchema } from 'typeorm'
@@ -19,6 +19,8 @@ export interface Notes {
   bodies(): Promise<(string | null)[]>
   /** Returns the column `value` of a single row. */
   value(text: string): Promise<unknown>
+  /** Runs a statement of `tenant.statements`. */
+  run(statement: { readonly text: string; readonly values: readonly unknown[] }): Promise<unknown>
 }
 
 export interface Session extends Notes {
@@ -43,6 +45,7 @@ const raw = (client: { query(text: string, values?: unknown[]): Promise<{ rows: 
   insert: (id, body) => client.query(INSERT, [id, body]),
   bodies: async () => (await client.query(BODIES)).rows.map(({ body }) => body),
   value: async (text) => one((await client.query(text)).rows),
+  run: ({ text, values }) => client.query(text, [...values]),
 })
 
 const ofPool = (pool: pg.Pool): Session => ({
@@ -67,6 +70,7 @@ const ofKysely = (db: Kysely<any>): Session => {
     insert: (id, body) => on.insertInto('notes').values({ id, body }).execute(),
     bodies: async () => (await on.selectFrom('notes').select('body').orderBy('id').execute()).map(({ body }) => body),
     value: async (text) => one((await sql.raw<any>(text).execute(on)).rows),
+    run: ({ text, values }) => on.executeQuery(CompiledQuery.raw(text, [...values])),
   })
   return {
     ...notes(db),
@@ -86,6 +90,10 @@ function ofDrizzle(client: pg.Pool): Session {
     insert: (id, body) => on.insert(table).values({ id, body }),
     bodies: async () => (await on.select({ body: table.body }).from(table).orderBy(table.id)).map(({ body }) => body),
     value: async (text) => one((await on.execute(drizzleSql.raw(text))).rows),
+    run({ values }) {
+      const parameters = values.map((value) => drizzleSql`${value}`)
+      return on.execute(drizzleSql`select tenantry.post(${drizzleSql.join(parameters, drizzleSql`, `)})`)
+    },
   })
   return {
     ...notes(db),
@@ -93,13 +101,14 @@ function ofDrizzle(client: pg.Pool): Session {
   }
 }
 
-type PrismaNotes = Pick<PrismaClient, 'notes' | '$queryRawUnsafe'>
+type PrismaNotes = Pick<PrismaClient, 'notes' | '$queryRawUnsafe' | '$executeRawUnsafe'>
 
 const ofPrisma = (use: <T>(work: (prisma: PrismaClient) => Promise<T>) => Promise<T>): Session => {
   const notes = (using: <T>(work: (on: PrismaNotes) => Promise<T>) => Promise<T>): Notes => ({
     insert: (id, body) => using((on) => on.notes.create({ data: { id, body } })),
     bodies: async () => (await using((on) => on.notes.findMany({ orderBy: { id: 'asc' } }))).map(({ body }) => body),
     value: async (text) => one(await using((on) => on.$queryRawUnsafe<any[]>(text))),
+    run: ({ text, values }) => using((on) => on.$executeRawUnsafe(text, ...values)),
   })
   return {
     ...notes(use),
@@ -120,6 +129,7 @@ const ofTypeOrm = (source: DataSource): Session => {
     insert: (id, body) => on.insert(Note, { id, body }),
     bodies: async () => (await on.find(Note, { order: { id: 'asc' } })).map(({ body }) => body),
     value: async (text) => one(await on.query(text)),
+    run: ({ text, values }) => on.query(text, [...values]),
   })
   return {
     ...notes(source.manager),
@@ -138,6 +148,7 @@ const ofSequelize = (sequelize: Sequelize): Session => {
     insert: (id, body) => Model.create({ id, body }, { transaction }),
     bodies: async () => (await Model.findAll({ order: ['id'], transaction })).map((row: any) => row.body),
     value: async (text) => one((await sequelize.query(text, { transaction }))[0]),
+    run: ({ text, values }) => sequelize.query(text, { bind: [...values], transaction }),
   })
   return {
     ...notes(),
@@ -151,6 +162,7 @@ const ofKnex = (knex: any): Session => {
     insert: (id, body) => on('notes').insert({ id, body }),
     bodies: async () => (await on('notes').select('body').orderBy('id')).map(({ body }: any) => body),
     value: async (text) => one((await on.raw(text)).rows),
+    run: ({ text, values }) => on.raw(text.replace(/\$\d/g, '?'), values),
   })
   return {
     ...notes(knex),
@@ -169,12 +181,14 @@ export const ofMikro = (orm: MikroORM): Session => {
     insert: (id, body) => em.insert(MikroNote, { id, body }),
     bodies: async () => (await em.find(MikroNote, {}, { orderBy: { id: 'asc' } })).map(({ body }: any) => body),
     value: async (text) => one(await em.execute(text)),
+    run: ({ text, values }) => em.execute(text.replace(/\$\d/g, '?'), values),
   })
   return {
     insert: (id, body) => notes(orm.em.fork()).insert(id, body),
     bodies: () => notes(orm.em.fork()).bodies(),
     cachedBodies: async () => (await orm.em.fork().find(MikroNote, {}, { cache: 60_000 })).map(({ body }) => body),
     value: (text) => notes(orm.em.fork()).value(text),
+    run: (statement) => notes(orm.em.fork()).run(statement),
     transaction: (work) =>
       orm.em.fork().transactional((em) => work(notes(em)), { isolationLevel: 'serializable' as never }),
   }

@@ -5,7 +5,16 @@
 import { PrismaPg } from '@prisma/adapter-pg'
 import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
-import { databasePg, prismaAdapter, problemOf, rowscopePg, schemaPg, type Tenant } from '../../src/index.ts'
+import {
+  databasePg,
+  prismaAdapter,
+  problemOf,
+  recordChange,
+  rowscopePg,
+  schemaPg,
+  type Tenant,
+} from '../../src/index.ts'
+import { auditLogs } from '../../src/satellites/audit-logs/index.ts'
 import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/index.ts'
 import { PrismaClient } from './generated/client.ts'
 import { type Library, libraries, ofMikro, openMikro } from './libraries.ts'
@@ -297,6 +306,62 @@ describe.each([
       await prisma.$disconnect()
     }
   })
+})
+
+describe('transactions of libraries', () => {
+  let world: TestTenancy<[ReturnType<typeof auditLogs>]>
+  beforeAll(async () => {
+    world = await testTenancy(inject('postgresUrl'), { migrations: [NOTES], satellites: [auditLogs()] })
+    await installed(world.tenancy, { id: 'acme', name: 'acme' })
+  })
+  afterAll(() => world.end())
+
+  /** Targets of the recorded changes of a library. */
+  const targetsOf = async (name: string) =>
+    (await world.tenancy.auditLogs.list('acme', { action: name })).data.map(({ target }) => target).sort()
+
+  test.each(Object.keys(libraries))(
+    '%s: only calls through tenant.statements roll back with the rows',
+    async (name) => {
+      const { tenancy } = world
+      const action = name.toLowerCase().replaceAll(/\W+/g, '-')
+      const record = (target: string) => recordChange(tenancy.kernel.events, { action, tenantId: 'acme', target })
+      await tenancy.run('acme', async (tenant) => {
+        const library = (await libraries[name]?.(tenancy)) as Library
+        const session = await library.of(tenant)
+        const write = (target: string, end: () => void) =>
+          session.transaction(async (notes) => {
+            await record(`${target}:alone`)
+            for (const statement of await tenant.statements(() => record(`${target}:joined`)))
+              await notes.run(statement)
+            end()
+          })
+        await write('committed', () => undefined)
+        const failure = () => {
+          throw new Error('rolled back')
+        }
+        await expect(write('failed', failure)).rejects.toThrow('rolled back')
+        await eventually(async () => {
+          expect(await targetsOf(action)).toEqual(['committed:alone', 'committed:joined', 'failed:alone'])
+        })
+        await library.close()
+      })
+    },
+  )
+})
+
+test('TypeORM is initialized before the first tenant exists, and then serves tenants', async () => {
+  const { tenancy, end } = await testTenancy(inject('postgresUrl'), { migrations: [NOTES] })
+  const library = (await libraries.TypeORM?.(tenancy)) as Library
+  for (const id of ['acme', 'globex']) {
+    await installed(tenancy, { id, name: id })
+    await tenancy.run(id, async (tenant) => (await library.of(tenant)).insert(1, `of ${id}`))
+  }
+  for (const id of ['acme', 'globex']) {
+    expect(await tenancy.run(id, async (tenant) => (await library.of(tenant)).bodies())).toEqual([`of ${id}`])
+  }
+  await library.close()
+  await end()
 })
 
 test('prismaAdapter qualifies table names with the schema', async () => {

@@ -13,6 +13,8 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   idempotency_keys: 'encrypted responses to admin tokens, for a day; a request may concern many tenants, or none yet',
   application_key: 'proof of the application key',
   processes: 'processes of the service',
+  api_tokens: 'tokens of operators, which may be limited to several tenants',
+  api_sessions: 'browser sessions of operators',
   webhook_streams: 'cursors of subscriptions of the host',
   job_names: 'queues and schedules that processes know',
   installation: 'the id of the installation itself',
@@ -48,8 +50,8 @@ const NAMED_BY: Readonly<Record<string, string>> = { tenants: 'id', store: 'owne
 
 /** Store keys of the service itself. */
 const OF_THE_SERVICE: readonly (readonly [RegExp, string])[] = [
-  [/^session:/, 'of a user with an admin token'],
-  [/^sign-in-code:/, 'creates such a session'],
+  [/^sign-in-code:/, 'creates a browser session'],
+  [/^denied:/, 'of a token'],
   [/^failed-sign-ins:/, 'of a client address'],
   [/^circuit(-probe)?:/, 'of a server, which tenants share'],
   [/^doctor$/, 'numbers of findings over all tenants'],

@@ -46,7 +46,7 @@ const SERVERS = {
   program: 'npm ci --prefix test/frameworks/servers',
   files: ['test/frameworks/servers.slow.test.ts'],
 }
-const hasServers = existsSync(join(import.meta.dirname, '../frameworks/servers/node_modules/.bin/next'))
+const hasServers = existsSync(join(import.meta.dirname, '../frameworks/servers/node_modules/.bin/react-router'))
 
 /** The drills mount small file systems. */
 const FULL_DISK = {

@@ -1,8 +1,8 @@
 /** Types of direct use: names of services, tables and plan of tenants, jobs and loops. */
 import type { Kysely } from 'kysely'
 import type { Guard, Tenancy, Tenant } from 'tenantry'
-import { builtInSatellites } from 'tenantry/satellites'
 import { createTenancy, defineTenancy } from 'tenantry'
+import { builtInSatellites } from 'tenantry/satellites'
 import { z } from 'zod'
 import { type Equal, is } from './is.ts'
 import { type Database, definition, parcels } from './tenancy.ts'

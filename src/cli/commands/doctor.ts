@@ -4,9 +4,9 @@
  */
 
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Doctor, getDoctor } from '../../http/system-operations.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { type DoctorReport, FindingsStand, type FixReport, type ReportedFinding } from '../../kernel/doctor/doctor.ts'
+import { Doctor, getDoctor } from '../../tenancy/system-operations.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { remoteCaller } from '../remote/caller.ts'

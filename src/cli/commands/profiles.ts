@@ -1,5 +1,5 @@
 /** Runs `tenantry login` and `profile:*`: URLs and tokens of remote services. No command prints a token. */
-import { listTenants } from '../../tenants/operations/tenant-reads.ts'
+import { getSession } from '../../tenancy/system-operations.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { remoteCaller } from '../remote/caller.ts'
 import { Profiles } from '../remote/profiles.ts'
@@ -11,7 +11,7 @@ const DEFAULT_NAME = 'default'
 export async function login({ args, terminal, signal, context, profile = DEFAULT_NAME }: OwnInput): Promise<void> {
   const url = adminUrl(args.url ?? '', 'The URL')
   const token = checkedToken((await terminal.secret(`Token of ${url}`)).trim(), 'The token')
-  await remoteCaller({ url, token, source: 'the argument' }, signal).call(listTenants, { query: { limit: '1' } })
+  await remoteCaller({ url, token, source: 'the argument' }, signal).call(getSession, {})
   const profiles = new Profiles(context.env)
   await profiles.write(profile, { url, token })
   await profiles.use(profile)

@@ -49,7 +49,7 @@ export function serviceUrl(config: ServiceConfig, given: string | undefined): st
 
 /** Returns the admin token of the configuration, or of the data directory. */
 function adminToken({ adminTokens, dataDirectory }: ServiceConfig): string | undefined {
-  const configured = adminTokens.find(({ scope = 'admin' }) => scope === 'admin') ?? adminTokens[0]
+  const configured = adminTokens.find(({ scope = 'admin', may }) => scope === 'admin' && !may) ?? adminTokens[0]
   if (configured) return configured.token
   const kept = join(dataDirectory, 'admin-token')
   return existsSync(kept) ? readFileSync(kept, 'utf8').trim() : undefined

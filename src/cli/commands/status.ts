@@ -3,9 +3,9 @@
  * probes may be out of reach.
  */
 import type { z } from 'zod'
-import { getHealth, Health } from '../../http/system-operations.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
+import { getHealth, Health } from '../../tenancy/system-operations.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import { remoteCaller } from '../remote/caller.ts'
 import { serviceUnreachable } from '../remote/request.ts'

@@ -4,6 +4,7 @@ import type { MakingOptions } from '../../tenants/isolation/driver.ts'
 import { copyIn } from './copy/copy-in.ts'
 import type { PostgresDialect, TenantStorage } from './postgres-dialect.ts'
 import { rightsIn } from './roles/grants.ts'
+import { importTables } from './table-import/import-tables.ts'
 
 export interface Container {
   /** Creates the container of the schema, closed to the tenant. */
@@ -13,7 +14,13 @@ export interface Container {
 }
 
 /** @param container default: the database of the placement */
-export const ownStorage = (container?: Container): Pick<PostgresDialect, 'provision' | 'import'> => ({
+export const ownStorage = (container?: Container): Pick<PostgresDialect, 'provision' | 'import' | 'importTables'> => ({
+  importTables: (storage, fill, { baseline, finish, hold }) =>
+    storage.migrating(
+      (client, read) => importTables(client, { ...storage, scopeRole: storage.server.scopeRole, baseline }, read, fill),
+      { finish, hold, isTemporary: true },
+    ),
+
   async provision(storage, options) {
     await container?.make(storage, options)
     const ran = await storage.migrating(async (client, read) => {

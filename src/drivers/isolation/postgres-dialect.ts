@@ -14,6 +14,7 @@ import type {
   TransferOptions,
 } from '../../tenants/isolation/driver.ts'
 import type { OrphanedRows } from '../../tenants/isolation/orphaned-rows.ts'
+import type { ImportedTables, TableImport, TableImportOptions } from '../../tenants/isolation/table-import.ts'
 import type { Source } from './copy/copy-out.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
 import type { PostgresMigrator } from './migrations/postgres-migrator.ts'
@@ -94,6 +95,12 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options
   /** The rows of an export; default: all rows of the schema. */
   readonly source?: (client: pg.ClientBase, storage: TenantStorage, hold: Holding) => Promise<Source>
   import(storage: TenantStorage, copy: TenantCopy, options: HeldTransferOptions): Promise<Imported>
+  /** Absent if tenants share tables. */
+  readonly importTables?: (
+    storage: TenantStorage,
+    fill: (tables: TableImport) => Promise<void>,
+    options: TableImportOptions & { readonly hold: Holding },
+  ) => Promise<ImportedTables>
   readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>
 
   audit(servers: Iterable<PostgresServer>, locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>

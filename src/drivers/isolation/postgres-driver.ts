@@ -36,7 +36,8 @@ export function postgresDriver(
   dialect: PostgresDialect,
   { scope: mode = 'batch', extensionsSchema }: PostgresOptions,
 ): IsolationDriver {
-  const { name, capabilities, containsTenantSql, schemaOf, prepare, changeTables, enter, orphanedRows } = dialect
+  const { name, capabilities, containsTenantSql, schemaOf, prepare, changeTables, importTables, enter, orphanedRows } =
+    dialect
   const servers = new Map<string, PostgresServer>()
   let migrator: PostgresMigrator
   let scopeMode: ScopeMode
@@ -206,6 +207,17 @@ export function postgresDriver(
       const take = (hold: Holding) => dialect.import(storage, copy, { ...options, hold })
       return copying(storage.server.imports, options.signal, take)
     },
+
+    ...(importTables
+      ? {
+          importTables: async (location, fill, options) => {
+            const storage = at(location)
+            await copying(storage.server.imports, options.signal, (hold) =>
+              importTables(storage, fill, { ...options, hold }),
+            )
+          },
+        }
+      : {}),
 
     ...(enter ? { enter: async (location, { signal }) => enter(await prepared(location), signal) } : {}),
 

@@ -5,13 +5,14 @@
 import type pg from 'pg'
 import { sqlState } from '../../kernel/database/database.ts'
 import type { StorageLocation } from '../../tenants/isolation/driver.ts'
-import type { DriverOutbox, PostedEntry, RelayOptions } from '../../tenants/isolation/outbox.ts'
+import type { DriverOutbox, PostedEntry, Postponed, RelayOptions, UnknownKind } from '../../tenants/isolation/outbox.ts'
+import { hasOutboxObjects } from './catalog/outbox-objects.ts'
 import { Semaphore } from './connections/semaphore.ts'
 import { baseObjects } from './migrations/postgres-migrator.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { inTransaction } from './transactions/owner-transaction.ts'
 
-const BATCH = 200
+const BATCH = 500
 /** A batch ends with the entry that exceeds it. An entry has 256 KiB at most. */
 const BATCH_BYTES = 4 * 1024 * 1024
 /** Missing database, and one without the objects. */
@@ -27,11 +28,17 @@ const IDLE_TIMEOUT_MS = 60_000
 /** The lock of `whileEmpty` blocks posts. */
 const EXCLUSIVE_IDLE_TIMEOUT_MS = 5_000
 const LOCK_NOT_AVAILABLE = '55P03'
+const DELETE = 'delete from tenantry.outbox where seq = any ($1::bigint[])'
+/** Reads no more entries than this: a finding needs no exact number. */
+const MAX_UNKNOWN = 10_000
+const UNKNOWN = `select kind, count(*)::int as count, min(posted_at) as since from (
+    select kind, posted_at from tenantry.outbox where kind <> all ($1) order by seq limit ${MAX_UNKNOWN}) waiting
+  group by kind order by kind`
 const POST = 'select tenantry.post($1, $2, $3, $4, $5)'
 /** By the index: without statistics, the planner would sort all entries for each batch. */
 const BEGIN = {
   begin: `begin; set local enable_seqscan = off; set local enable_sort = off; set local lock_timeout = ${LOCK_TIMEOUT_MS};
-    set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}`,
+    set local idle_in_transaction_session_timeout = ${IDLE_TIMEOUT_MS}; savepoint untaken`,
 }
 const BEGIN_EXCLUSIVE = { begin: `begin; set local idle_in_transaction_session_timeout = ${EXCLUSIVE_IDLE_TIMEOUT_MS}` }
 /** Passes over deleted entries by the index. */
@@ -95,7 +102,7 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
       const database = databaseOf(location)
       if (done.has(database)) return
       await owned(location, async (client) => {
-        const { rows } = await client.query(`select to_regclass('tenantry.outbox') is not null as "isThere"`)
+        const { rows } = await client.query(`select ${hasOutboxObjects} as "isThere"`)
         if (!rows[0].isThere) await client.query(`begin; ${baseObjects(server.scopeRole)}; commit`)
       })
       done.add(database)
@@ -105,6 +112,11 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
       const relayed = () =>
         found(location, (client) => relayAll(client, isOwn ? location.tenantId : undefined, options, apply))
       await (isOwn ? relays.run(signal, relayed) : relayed())
+    },
+
+    async unknownKinds(location, kinds) {
+      const read = (client: pg.ClientBase) => client.query<UnknownKind>(UNKNOWN, [kinds])
+      return (await found(location, read))?.rows ?? []
     },
 
     ...(isOwn
@@ -137,28 +149,38 @@ async function relayAll(
   client: pg.ClientBase,
   tenantId: string | undefined,
   options: RelayOptions,
-  apply: (entries: readonly PostedEntry[]) => Promise<void>,
+  apply: (entries: readonly PostedEntry[]) => Promise<Postponed | undefined>,
 ): Promise<void> {
+  /** Kinds with postponed entries, and the error of the first. */
+  const postponed = new Map<string, unknown>()
   const { rowCount } = await client.query(FIRST)
   if (rowCount === 0) return
   for (let after = 0; ; ) {
     const rows = await inTransaction(
       client,
       async () => {
-        const values = [options.kinds, options.tenantId, BATCH, after, BATCH_BYTES]
+        const values = [options.kinds, options.tenantId, BATCH, after, BATCH_BYTES, [...postponed.keys()]]
         const taken = await client.query<TakenEntry>(takeText(options), values)
         const entries = taken.rows.map(({ seq: _, bytes: __, ...entry }) =>
           tenantId === undefined ? entry : { ...entry, tenantId },
         )
-        if (entries.length > 0) await apply(entries)
+        const kept = entries.length > 0 ? await apply(entries) : undefined
+        if (kept) {
+          for (const { kind } of kept.entries) if (!postponed.has(kind)) postponed.set(kind, kept.error)
+          const applied = taken.rows.filter((_, at) => !kept.entries.has(entries[at] as PostedEntry))
+          await client.query('rollback to savepoint untaken')
+          await client.query(DELETE, [applied.map(({ seq }) => seq)])
+        }
         return taken.rows
       },
       BEGIN,
     )
     const isFull = rows.length === BATCH || rows.reduce((sum, { bytes }) => sum + bytes, 0) > BATCH_BYTES
-    if (!isFull && after === 0) return
+    if (!isFull && after === 0) break
     after = isFull ? Math.max(...rows.map(({ seq }) => seq)) : 0
   }
+  const [error] = postponed.values()
+  if (error !== undefined) throw error
 }
 
 /** Without kinds, entries that another relay holds are waited for. */
@@ -166,7 +188,7 @@ const takeText = ({ kinds }: RelayOptions): string => `
   delete from tenantry.outbox where seq = any (array(
     select seq from (select seq, bytes, sum(bytes) over (order by seq) as total from (
       select seq, ${BYTES} as bytes from tenantry.outbox where ($1::text[] is null or kind = any ($1))
-        and ($2::text is null or tenant = $2) and seq > $4 order by seq limit $3 for update ${kinds ? 'skip locked' : ''}
+        and ($2::text is null or tenant = $2) and seq > $4 and kind <> all ($6::text[]) order by seq limit $3 for update ${kinds ? 'skip locked' : ''}
     ) locked) summed where total - bytes <= $5))
   returning seq::float8 as seq, ${BYTES} as bytes, id, tenant as "tenantId", kind, payload, context, mac,
     posted_at as "postedAt"`

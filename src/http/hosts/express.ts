@@ -6,7 +6,7 @@ import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { listed, NodeRequest, requireTenant, runGuard, sendRejection, sendRouteError } from './guarded.ts'
+import { appendHeaders, NodeRequest, runGuard, sendRejection, sendRouteError, TENANT } from './guarded.ts'
 
 export { tenantOf } from './guarded.ts'
 
@@ -87,9 +87,7 @@ export function enforceQuota<Quota extends string>(
   return (request, response, next) => {
     const admitted = (headers: Readonly<Record<string, string>>) => {
       if (response.headersSent) return // your timeout has sent a response
-      for (const [name, value] of Object.entries(headers)) {
-        response.set(name, listed(response.getHeader(name), value))
-      }
+      appendHeaders(response, headers)
       next()
     }
     const rejected = (error: unknown) => {
@@ -131,13 +129,6 @@ export function problemHandler(log: Pick<Logger, 'warn'>): ErrorRequestHandler {
   return (error, request, response, next) => {
     if (!sendRouteError(response, error, log, nodeRequest(request))) next(error)
   }
-}
-
-const TENANT = {
-  configurable: true,
-  get(this: Request): RegisteredTenant {
-    return requireTenant(this.optionalTenant)
-  },
 }
 
 const nodeRequest = (request: Request): NodeRequest<Request> =>

@@ -6,8 +6,8 @@ import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { listed, NodeRequest, requireTenant, runGuard } from './guarded.ts'
+import { type ProblemResponse, toLoggedProblemResponse } from '../problem.ts'
+import { listed, NodeRequest, respondOnce, runGuard, TENANT } from './guarded.ts'
 
 export { tenantOf } from './guarded.ts'
 
@@ -70,11 +70,7 @@ export function guard(by: Guard): FastifyPluginCallback {
   const plugin: FastifyPluginCallback = (app, _options, done) => {
     if (!app.hasRequestDecorator('tenant')) {
       app.decorateRequest('optionalTenant', undefined)
-      app.decorateRequest('tenant', {
-        getter(this: FastifyRequest) {
-          return requireTenant(this.optionalTenant)
-        },
-      })
+      app.decorateRequest('tenant', { getter: TENANT.get })
     }
     app.addHook('onRequest', (request, reply, next) => {
       runGuard(by, nodeRequest(request), request.ip, {
@@ -167,11 +163,8 @@ export function problemHandler(
 const nodeRequest = (request: FastifyRequest): NodeRequest<FastifyRequest> =>
   new NodeRequest(request, request.raw, request.raw.url, () => request.host)
 
-function sendRejection(reply: FastifyReply, error: unknown): boolean {
-  const problem = toProblemResponse(error)
-  if (problem && !reply.sent) send(reply, problem)
-  return problem !== undefined
-}
+const sendRejection = (reply: FastifyReply, error: unknown): boolean =>
+  respondOnce(error, reply.sent, (problem) => send(reply, problem))
 
 const send = (reply: FastifyReply, { status, headers, body }: ProblemResponse): FastifyReply =>
   reply.code(status).headers(headers).send(body)

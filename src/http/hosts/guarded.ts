@@ -94,6 +94,27 @@ export function requireTenant<T extends Tenant>(tenant: T | undefined): T {
   throw TenantMismatch('This route has no tenant: it is central, or no guard precedes it.')
 }
 
+/** The property `tenant` of an object with an optional one. */
+export const TENANT = {
+  configurable: true,
+  get(this: { readonly optionalTenant?: Tenant }): Tenant {
+    return requireTenant(this.optionalTenant)
+  },
+}
+
+/** The promise of the handler that `run` calls in the context of its request, or of the response to a rejection. */
+export const admission = <Admitted extends unknown[], T>(
+  run: (callbacks: { admitted: (...admitted: Admitted) => void; rejected: (error: unknown) => void }) => void,
+  handle: (...admitted: Admitted) => Promise<T>,
+  respond: (error: unknown) => Promise<T>,
+): Promise<T> =>
+  new Promise((resolve) => {
+    run({
+      admitted: (...admitted) => resolve(handle(...admitted)),
+      rejected: (error) => resolve(respond(error)),
+    })
+  })
+
 /** A request of node:http, with or without a framework. */
 export class NodeRequest<Raw> implements GuardedRequest<Raw> {
   readonly raw: Raw
@@ -125,9 +146,10 @@ export class NodeRequest<Raw> implements GuardedRequest<Raw> {
     return isTwice(this.#incoming.rawHeaders, 'host') ? undefined : this.#hostOf()
   }
 
-  /** Node joins several headers of one name with commas. */
-  header(name: string): string | readonly string[] | undefined {
-    return this.#incoming.headers[name]
+  /** Node joins several headers of one name with commas, except `set-cookie`. */
+  header(name: string): string | undefined {
+    const value = this.#incoming.headers[name]
+    return Array.isArray(value) ? value.join(', ') : value
   }
 }
 
@@ -142,12 +164,30 @@ function isTwice(rawHeaders: readonly string[], name: string): boolean {
 /** Appends a value to a list header. */
 export const listed = (before: unknown, value: string): string => (before === undefined ? value : `${before}, ${value}`)
 
+export function appendHeaders(outgoing: ServerResponse, headers: Readonly<Record<string, string>>): void {
+  for (const [name, value] of Object.entries(headers)) outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
+}
+
 /** Sends the problem of a rejection, unless the response has started. Returns false for an error that the host handles. */
-export function sendRejection(outgoing: ServerResponse, error: unknown): boolean {
+export const sendRejection = (outgoing: ServerResponse, error: unknown): boolean =>
+  respondOnce(error, outgoing.headersSent, (problem) => send(outgoing, problem))
+
+/** As `sendRejection`, for the response of a framework. */
+export function respondOnce(error: unknown, isSent: boolean, respond: (problem: ProblemResponse) => void): boolean {
   const problem = toProblemResponse(error)
-  if (problem && !outgoing.headersSent) send(outgoing, problem)
+  if (problem && !isSent) respond(problem)
   return problem !== undefined
 }
+
+/** The response to a rejection, in the web standard. Throws an error that the host handles. */
+export async function rejectionResponse(error: unknown): Promise<Response> {
+  const problem = toProblemResponse(error)
+  if (problem) return responseOf(problem)
+  throw error
+}
+
+export const responseOf = ({ status, headers, body }: ProblemResponse): Response =>
+  new Response(body, { status, headers })
 
 /** Sends and logs the problem of an error of the host's own routes. Returns false for an error that the host handles. */
 export function sendRouteError(

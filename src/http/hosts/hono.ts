@@ -12,9 +12,17 @@ import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
-import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { tenantOf as admittedTenant, requireTenant, runGuard } from './guarded.ts'
-import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
+import { toLoggedProblemResponse } from '../problem.ts'
+import {
+  admission,
+  tenantOf as admittedTenant,
+  type GuardCallbacks,
+  rejectionResponse,
+  requireTenant,
+  responseOf,
+  runGuard,
+} from './guarded.ts'
+import { type ImpersonationCallbacks, type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { lingerOnClose } from './lingering-close.ts'
 import { measure } from './measured.ts'
 
@@ -71,26 +79,20 @@ export function guard<DB, N extends Names>(
   { ip = addressOf }: HonoOptions = {},
 ): MiddlewareHandler<GuardedEnv<Tenant<DB, N>>> {
   return (context, next) =>
-    new Promise<Response | undefined>((resolve, reject) => {
-      runGuard(by, new HonoRequest(context), ip(context), {
-        admitted({ tenant }, requestId) {
-          if (tenant) context.set('tenant', tenant as Tenant<DB, N>)
-          measure(by.traffic, tenant, outgoingOf(context))
-          if (requestId !== null) context.header('x-request-id', requestId)
-          next().then(() => {
-            if (requestId !== null && context.res.headers.get('x-request-id') !== requestId) {
-              context.header('x-request-id', requestId) // a response of `fetch` may have that of another server
-            }
-            resolve(undefined)
-          }, reject)
-        },
-        rejected(error) {
-          const problem = toProblemResponse(error)
-          if (problem) resolve(responseOf(problem))
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: GuardCallbacks) => runGuard(by, new HonoRequest(context), ip(context), callbacks),
+      async ({ tenant }, requestId) => {
+        if (tenant) context.set('tenant', tenant as Tenant<DB, N>)
+        measure(by.traffic, tenant, outgoingOf(context))
+        if (requestId !== null) context.header('x-request-id', requestId)
+        await next()
+        if (requestId !== null && context.res.headers.get('x-request-id') !== requestId) {
+          context.header('x-request-id', requestId) // a response of `fetch` may have that of another server
+        }
+        return undefined
+      },
+      rejectionResponse,
+    )
 }
 
 /**
@@ -111,9 +113,7 @@ export function enforceQuota<Quota extends string>(
     try {
       headers = await runRouteCheck(routeCheck, context, context.get('tenant'))
     } catch (error) {
-      const problem = toProblemResponse(error)
-      if (problem) return responseOf(problem)
-      throw error
+      return rejectionResponse(error)
     }
     for (const [name, value] of Object.entries(headers)) context.header(name, value, { append: true })
     await next()
@@ -132,19 +132,15 @@ export function enforceQuota<Quota extends string>(
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): MiddlewareHandler<GuardedEnv> {
   const middleware = impersonationMiddleware(by, options)
   return (context, next) =>
-    new Promise<Response | undefined>((resolve, reject) => {
-      middleware(new HonoRequest(context), context.get('tenant'), {
-        admitted(impersonation) {
-          if (impersonation) context.set('impersonation', impersonation)
-          next().then(() => resolve(undefined), reject)
-        },
-        rejected(error) {
-          const problem = toProblemResponse(error)
-          if (problem) resolve(responseOf(problem))
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: ImpersonationCallbacks) => middleware(new HonoRequest(context), context.get('tenant'), callbacks),
+      async (impersonation) => {
+        if (impersonation) context.set('impersonation', impersonation)
+        await next()
+        return undefined
+      },
+      rejectionResponse,
+    )
 }
 
 /**
@@ -202,5 +198,3 @@ class HonoRequest implements GuardedRequest<Context> {
     return this.raw.req.header(name)
   }
 }
-
-const responseOf = ({ status, headers, body }: ProblemResponse): Response => new Response(body, { status, headers })

@@ -73,17 +73,12 @@ function tokenReader({
     const all = [...(inHeader === undefined ? [] : [inHeader]), ...inCookies]
     if (all.length === 0) return undefined
     const [token] = all
-    return all.length === 1 && typeof token === 'string' ? token : INVALID_TOKEN
+    return all.length === 1 ? token : INVALID_TOKEN
   }
 }
 
-function cookiesOf(header: string | readonly string[] | undefined, name: string): string[] {
-  if (header === undefined) return []
-  return [header]
-    .flat()
-    .flatMap((line) => line.split(';'))
-    .flatMap((pair) => {
-      const [key, ...value] = pair.split('=')
-      return key?.trim() === name ? [value.join('=').trim()] : []
-    })
-}
+const cookiesOf = (header: string | undefined, name: string): string[] =>
+  (header?.split(';') ?? []).flatMap((pair) => {
+    const [key, ...value] = pair.split('=')
+    return key?.trim() === name ? [value.join('=').trim()] : []
+  })

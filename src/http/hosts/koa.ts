@@ -8,12 +8,12 @@ import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../ten
 import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
-import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { listed, NodeRequest, requireTenant, runGuard } from './guarded.ts'
+import { type ProblemResponse, toLoggedProblemResponse } from '../problem.ts'
+import { admission, type GuardCallbacks, listed, NodeRequest, respondOnce, runGuard, TENANT } from './guarded.ts'
 
 export { tenantOf } from './guarded.ts'
 
-import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
+import { type ImpersonationCallbacks, type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { handleRequest, keepReadBody, pathnameOf } from './listener.ts'
 import { measure } from './measured.ts'
 
@@ -63,22 +63,18 @@ export function koaHandler(http: Mountable): Middleware {
  */
 export function guard<DB, N extends Names>(by: Guard<DB, N>): Middleware<GuardedState<Tenant<DB, N>>> {
   return (context, next) =>
-    new Promise<void>((resolve, reject) => {
-      runGuard(by, nodeRequest(context), context.ip, {
-        admitted({ tenant }, requestId) {
-          if (context.headerSent) return resolve() // your timeout has sent a response
-          if (tenant) context.state.optionalTenant = tenant
-          Object.defineProperty(context.state, 'tenant', TENANT)
-          measure(by.traffic, tenant, context.res)
-          if (requestId !== null) context.set('x-request-id', requestId)
-          next().then(resolve, reject)
-        },
-        rejected(error) {
-          if (sendRejection(context, error)) resolve()
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: GuardCallbacks) => runGuard(by, nodeRequest(context), context.ip, callbacks),
+      async ({ tenant }, requestId) => {
+        if (context.headerSent) return // your timeout has sent a response
+        if (tenant) context.state.optionalTenant = tenant
+        Object.defineProperty(context.state, 'tenant', TENANT)
+        measure(by.traffic, tenant, context.res)
+        if (requestId !== null) context.set('x-request-id', requestId)
+        await next()
+      },
+      (error) => sendRejection(context, error),
+    )
 }
 
 /**
@@ -98,8 +94,7 @@ export function enforceQuota<Quota extends string>(
     try {
       headers = await runRouteCheck(routeCheck, context as unknown as Context, context.state.optionalTenant)
     } catch (error) {
-      if (sendRejection(context, error)) return
-      throw error
+      return sendRejection(context, error)
     }
     if (context.headerSent) return // your timeout has sent a response
     for (const [name, value] of Object.entries(headers)) {
@@ -118,19 +113,15 @@ export function enforceQuota<Quota extends string>(
 export function impersonation(by: Impersonating, options?: ImpersonationOptions): Middleware<GuardedState<any>> {
   const middleware = impersonationMiddleware(by, options)
   return (context, next) =>
-    new Promise<void>((resolve, reject) => {
-      middleware(nodeRequest(context), context.state.optionalTenant, {
-        admitted(active) {
-          if (context.headerSent) return resolve() // your timeout has sent a response
-          if (active) context.state.impersonation = active
-          next().then(resolve, reject)
-        },
-        rejected(error) {
-          if (sendRejection(context, error)) resolve()
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: ImpersonationCallbacks) => middleware(nodeRequest(context), context.state.optionalTenant, callbacks),
+      async (active) => {
+        if (context.headerSent) return // your timeout has sent a response
+        if (active) context.state.impersonation = active
+        await next()
+      },
+      (error) => sendRejection(context, error),
+    )
 }
 
 /**
@@ -150,23 +141,15 @@ export function problemHandler(log: Pick<Logger, 'warn'>): Middleware<GuardedSta
   }
 }
 
-const TENANT = {
-  configurable: true,
-  get(this: GuardedState<Tenant>): Tenant {
-    return requireTenant(this.optionalTenant)
-  },
-}
-
 /** Koa reads the first one of several hosts; only a proxy that it trusts may send several. */
 const nodeRequest = (context: Guarded): NodeRequest<Guarded> =>
   new NodeRequest(context, context.req, context.originalUrl, () =>
     context.app.proxy ? context.host : context.req.headers.host,
   )
 
-function sendRejection(context: Guarded, error: unknown): boolean {
-  const problem = toProblemResponse(error)
-  if (problem && !context.headerSent) send(context, problem)
-  return problem !== undefined
+/** Throws an error that is not Tenantry's. */
+async function sendRejection(context: Guarded, error: unknown): Promise<void> {
+  if (!respondOnce(error, context.headerSent, (problem) => send(context, problem))) throw error
 }
 
 function send(context: Guarded, { status, headers, body }: ProblemResponse): void {

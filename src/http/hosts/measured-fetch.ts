@@ -49,7 +49,7 @@ export async function measureFetch(
   }
 }
 
-/** Redirects and errors of SvelteKit and Remix are no `Error` and have a status, those of Next.js have it at the end of `digest`. */
+/** Redirects and errors of SvelteKit and React Router are no `Error` and have a status, those of Next.js have it at the end of `digest`. */
 function thrownStatus(error: unknown): number {
   const { status, digest } = (error ?? {}) as { readonly status?: unknown; readonly digest?: unknown }
   if (!(error instanceof Error)) return typeof status === 'number' ? status : INTERNAL_ERROR

@@ -22,7 +22,7 @@ import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Names } from '../../tenants/tenant/names.ts'
 import {
   tenantOf as admittedTenant,
-  listed,
+  appendHeaders,
   NodeRequest,
   requireTenant,
   runGuard,
@@ -131,9 +131,7 @@ export function enforceQuota<Quota extends string>(
       const headers = await runRouteCheck(routeCheck, http.getRequest(), admittedOf(context)?.tenant)
       const outgoing = nodeOf<ServerResponse>(http.getResponse())
       if (outgoing.headersSent) return true // your timeout has sent a response
-      for (const [name, value] of Object.entries(headers)) {
-        outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
-      }
+      appendHeaders(outgoing, headers)
       return true
     },
   }

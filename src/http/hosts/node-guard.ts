@@ -7,8 +7,16 @@ import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Names } from '../../tenants/tenant/names.ts'
-import { listed, NodeRequest, runGuard, sendRejection, sendRouteError } from './guarded.ts'
-import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
+import {
+  admission,
+  appendHeaders,
+  type GuardCallbacks,
+  NodeRequest,
+  runGuard,
+  sendRejection,
+  sendRouteError,
+} from './guarded.ts'
+import { type ImpersonationCallbacks, type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measure } from './measured.ts'
 
 /** `tenant` is undefined on central and ignored paths, and on universal ones without a tenant. */
@@ -32,22 +40,18 @@ export function guard<Result, DB, N extends Names>(
   by: Guard<DB, N>,
   listener: GuardedListener<Result | Promise<Result>, Tenant<DB, N>>,
 ): (incoming: IncomingMessage, outgoing: ServerResponse) => Promise<Result | undefined> {
-  const handle = async (...request: Parameters<typeof listener>) => await listener(...request)
   return (incoming, outgoing) =>
-    new Promise((resolve, reject) => {
-      runGuard(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, {
-        admitted({ tenant }, requestId) {
-          if (outgoing.headersSent) return resolve(undefined) // your timeout has sent a response
-          if (requestId !== null) outgoing.setHeader('x-request-id', requestId)
-          measure(by.traffic, tenant, outgoing)
-          handle(incoming, outgoing, tenant as Tenant<DB, N> | undefined).then(resolve, reject)
-        },
-        rejected(error) {
-          if (sendRejection(outgoing, error)) resolve(undefined)
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: GuardCallbacks) =>
+        runGuard(by, new NodeRequest(incoming, incoming), incoming.socket.remoteAddress, callbacks),
+      async ({ tenant }, requestId) => {
+        if (outgoing.headersSent) return undefined // your timeout has sent a response
+        if (requestId !== null) outgoing.setHeader('x-request-id', requestId)
+        measure(by.traffic, tenant, outgoing)
+        return await listener(incoming, outgoing, tenant as Tenant<DB, N> | undefined)
+      },
+      (error) => sendOrThrow(outgoing, error),
+    )
 }
 
 /**
@@ -68,13 +72,10 @@ export function enforceQuota<Quota extends string, Result, T extends Tenant = Te
     try {
       headers = await runRouteCheck(routeCheck, incoming, tenant)
     } catch (error) {
-      if (sendRejection(outgoing, error)) return undefined
-      throw error
+      return sendOrThrow(outgoing, error)
     }
     if (outgoing.headersSent) return undefined // your timeout has sent a response
-    for (const [name, value] of Object.entries(headers)) {
-      outgoing.setHeader(name, listed(outgoing.getHeader(name), value))
-    }
+    appendHeaders(outgoing, headers)
     return await listener(incoming, outgoing, tenant)
   }
 }
@@ -99,20 +100,15 @@ export function impersonation<Result, T extends Tenant = Tenant>(
   options?: ImpersonationOptions,
 ): GuardedListener<Promise<Result | undefined>, T> {
   const middleware = impersonationMiddleware(by, options)
-  const handle = async (...request: Parameters<typeof listener>) => await listener(...request)
   return (incoming, outgoing, tenant) =>
-    new Promise((resolve, reject) => {
-      middleware(new NodeRequest(incoming, incoming), tenant, {
-        admitted(impersonation) {
-          if (outgoing.headersSent) return resolve(undefined) // your timeout has sent a response
-          handle(incoming, outgoing, tenant, impersonation).then(resolve, reject)
-        },
-        rejected(error) {
-          if (sendRejection(outgoing, error)) resolve(undefined)
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: ImpersonationCallbacks) => middleware(new NodeRequest(incoming, incoming), tenant, callbacks),
+      async (impersonation) => {
+        if (outgoing.headersSent) return undefined // your timeout has sent a response
+        return await listener(incoming, outgoing, tenant, impersonation)
+      },
+      (error) => sendOrThrow(outgoing, error),
+    )
 }
 
 /** Responds to a Tenantry error of your listener, unless the response has started. Returns false for an error that you handle. */
@@ -120,4 +116,8 @@ export function problemHandler(
   log: Pick<Logger, 'warn'>,
 ): (error: unknown, incoming: IncomingMessage, outgoing: ServerResponse) => boolean {
   return (error, incoming, outgoing) => sendRouteError(outgoing, error, log, new NodeRequest(incoming, incoming))
+}
+
+async function sendOrThrow(outgoing: ServerResponse, error: unknown): Promise<undefined> {
+  if (!sendRejection(outgoing, error)) throw error
 }

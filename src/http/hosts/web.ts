@@ -1,4 +1,4 @@
-/** Guards handlers of the web standard, functions from Request to Response: Next.js, SvelteKit, Remix, Bun, Deno. */
+/** Guards handlers of the web standard, functions from Request to Response: Next.js, SvelteKit, React Router, Bun, Deno. */
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { RegisteredTenant } from '../../tenancy/register.ts'
@@ -10,12 +10,12 @@ import type { GuardedRequest } from '../../tenants/guard/strategies.ts'
 import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
-import { type ProblemResponse, toLoggedProblemResponse, toProblemResponse } from '../problem.ts'
-import { requireTenant, runGuard } from './guarded.ts'
+import { toLoggedProblemResponse } from '../problem.ts'
+import { admission, type GuardCallbacks, rejectionResponse, requireTenant, responseOf, runGuard } from './guarded.ts'
 
 export { tenantOf } from './guarded.ts'
 
-import { type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
+import { type ImpersonationCallbacks, type ImpersonationOptions, impersonationMiddleware } from './impersonated.ts'
 import { measureFetch } from './measured-fetch.ts'
 
 type Result = Response | Promise<Response>
@@ -90,21 +90,16 @@ export function guardFetch<
 ): FetchHandler<Asked, Args> {
   const handle = async (...call: Parameters<typeof handler>) => handler(...call)
   return (request, ...args) =>
-    new Promise((resolve, reject) => {
-      runGuard(by, new FetchRequest(request), ip?.(request, ...args), {
-        admitted({ tenant }, requestId) {
-          const response = handle(request, new Guarded(tenant as Tenant<DB, N> | undefined), ...args).then((made) =>
-            requestId === null ? made : withHeaders(made, { 'x-request-id': requestId }, 'set'),
-          )
-          measureFetch(by.traffic, tenant, request, response).then(resolve, reject)
-        },
-        rejected(error) {
-          const problem = toProblemResponse(error)
-          if (problem) resolve(responseOf(problem))
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: GuardCallbacks) => runGuard(by, new FetchRequest(request), ip?.(request, ...args), callbacks),
+      ({ tenant }, requestId) => {
+        const response = handle(request, new Guarded(tenant as Tenant<DB, N> | undefined), ...args).then((made) =>
+          requestId === null ? made : withHeaders(made, { 'x-request-id': requestId }, 'set'),
+        )
+        return measureFetch(by.traffic, tenant, request, response)
+      },
+      rejectionResponse,
+    )
 }
 
 /**
@@ -130,9 +125,7 @@ export function enforceQuota<
     try {
       headers = await runRouteCheck(routeCheck, request, guarded.optionalTenant)
     } catch (error) {
-      const problem = toProblemResponse(error)
-      if (problem) return responseOf(problem)
-      throw error
+      return rejectionResponse(error)
     }
     return withHeaders(await handler(request, guarded, ...args), headers, 'append')
   }
@@ -155,20 +148,12 @@ export function impersonation<
   options?: ImpersonationOptions,
 ): GuardedFetchHandler<Asked, Args, T> {
   const middleware = impersonationMiddleware(by, options)
-  const handle = async (...call: Parameters<typeof handler>) => handler(...call)
   return (request, { optionalTenant }, ...args: Args) =>
-    new Promise<Response>((resolve, reject) => {
-      middleware(new FetchRequest(request), optionalTenant, {
-        admitted(active) {
-          handle(request, new Guarded(optionalTenant, active), ...args).then(resolve, reject)
-        },
-        rejected(error) {
-          const problem = toProblemResponse(error)
-          if (problem) resolve(responseOf(problem))
-          else reject(error)
-        },
-      })
-    })
+    admission(
+      (callbacks: ImpersonationCallbacks) => middleware(new FetchRequest(request), optionalTenant, callbacks),
+      async (active) => handler(request, new Guarded(optionalTenant, active), ...args),
+      rejectionResponse,
+    )
 }
 
 /**
@@ -246,5 +231,3 @@ function withHeaders(response: Response, headers: Readonly<Record<string, string
     return written(new Response(response.body, response))
   }
 }
-
-const responseOf = ({ status, headers, body }: ProblemResponse): Response => new Response(body, { status, headers })

@@ -81,3 +81,6 @@ export interface Command<Service = any> {
   readonly needsWorker?: boolean
   readonly run: (service: Service, input: CommandInput) => Promise<void>
 }
+
+/** A command that no operation declares. */
+export const command = <Service>(definition: Command<Service>): Command<Service> => definition

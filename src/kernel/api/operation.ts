@@ -9,12 +9,6 @@ import type { Argument, Option } from './commands.ts'
 
 export type Method = 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
 
-/**
- * `admin` (default): all operations. `read`: any GET. `runtime`: operations that a host calls on every request. `reveal`: those, and
- * operations that return secrets of tenants. `erase`: only the erasure of tenants and its report.
- */
-export type Scope = 'admin' | 'read' | 'runtime' | 'reveal' | 'erase'
-
 /** Parsed input of a handler. */
 export interface Input<Params, Query, Body> {
   readonly params: Params
@@ -196,8 +190,13 @@ export interface Operation<
   readonly problemMembers?: (error: TenancyError, params: Readonly<Record<string, string>>) => ErrorExtras
   /** Its command: a name, or a name with differences. */
   readonly command?: string | CommandForm<z.output<ReplySchema>>
-  /** Also allows tokens of this scope; other operations require `admin`, or `read` for a GET. */
-  readonly scope?: 'runtime' | 'reveal' | 'erase'
+  /**
+   * Named pattern of tokens that permits it in addition to `admin`, and `read` for a GET: `runtime` for a host's servers, `reveal` for
+   * secrets of tenants, `erase` for erasures. `any`: every token, also one with a tenant limit.
+   */
+  readonly scope?: 'runtime' | 'reveal' | 'erase' | 'any'
+  /** Whether it creates a tenant that its path does not name: tokens with a tenant limit may not call it. */
+  readonly createsTenant?: boolean
   readonly handle: (
     service: Service,
     input: Input<z.output<Params>, z.output<Query>, z.output<Body>>,

@@ -1,17 +1,17 @@
 /**
  * Commands of operations: arguments and options come from the schemas of the input, the output from the JSON of the reply.
  *
- *   command line ─► { params, query, body } ─► question ─► call ─► wait ─► table or record
+ *   command line ─► { params, query, body } ─► question ─► call ─► wait ─► table or record (call-command.ts)
  */
 import { z } from 'zod'
 import { number } from '../base/format.ts'
 import { meter, paceText } from '../base/progress-rate.ts'
 import { parsed } from '../base/validate.ts'
-import { allPages } from './all-pages.ts'
-import { type Caller, callerIn, checked } from './caller.ts'
-import type { Argument, Command, CommandInput, Option, Terminal } from './commands.ts'
+import { callCommand } from './call-command.ts'
+import { type Caller, callerIn } from './caller.ts'
+import type { Argument, Command, CommandInput, Option } from './commands.ts'
 import { runFiltered, withFilter } from './filtered.ts'
-import type { AnyOperation, Call, CallInput, CommandForm, Progress, Reply, Waiting } from './operation.ts'
+import type { AnyOperation, CallInput, CommandForm, Progress } from './operation.ts'
 import { decimal, json, keyOf } from './option-values.ts'
 import { DEFAULT_LIMIT, MAX_LIMIT, Page } from './page.ts'
 
@@ -45,8 +45,6 @@ interface JsonSchema {
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly JsonSchema[]
 }
-
-type Input = Required<CallInput>
 
 const READERS: Readonly<Record<string, Field['read']>> = { number: decimal, integer: decimal, object: json }
 
@@ -82,7 +80,7 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
   const runOne = async (caller: Caller, input: CommandInput) => {
     const isInstead = instead !== undefined && input.options[keyOf(instead.option.flags)]
     const called = isInstead ? instead.operation : operation
-    return run({ operation: called, form, caller }, inputOf(fields, form, input), input)
+    return callCommand({ operation: called, form, caller }, inputOf(fields, form, input), input)
   }
   const runWith = async (caller: Caller, input: CommandInput) => {
     if (!filter) return runOne(caller, input)
@@ -106,25 +104,6 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
       runWith(callerIn(service, input.signal, progress === undefined ? undefined : progressIn(progress, input)), input),
   }
   return filter ? withFilter(command, filter) : command
-}
-
-/** A command that no operation declares. */
-export interface WrittenCommand<Service = any> extends Command<Service> {
-  /** The list of the objects of its argument `id`, all of which it accepts by `--filter` with a query of the list. */
-  readonly filter?: AnyOperation<Service>
-}
-
-export function command<Service>({ filter, ...written }: WrittenCommand<Service>): Command<Service> {
-  if (!filter) return written
-  const { name, run: runOne } = written
-  return {
-    ...withFilter(written, filter),
-    run: (service, input) => {
-      const caller = callerIn(service, input.signal)
-      const read = async (query: CallInput['query']) => (await caller.call(filter, { query })).body
-      return runFiltered({ name, list: filter, read, runOne: (one) => runOne(service, one) }, input)
-    },
-  }
 }
 
 function fieldsOf({ path, params, query, body }: AnyOperation, form: CommandForm): Field[] {
@@ -194,7 +173,7 @@ function membersOf(part: Field['part'], schema: z.ZodType | undefined): Map<stri
   return new Map(members)
 }
 
-function inputOf(fields: readonly Field[], form: CommandForm, { args, options }: CommandInput): Input {
+function inputOf(fields: readonly Field[], form: CommandForm, { args, options }: CommandInput): Required<CallInput> {
   const input: Record<Field['part'], Record<string, any>> = { params: {}, query: {}, body: {} }
   for (const { part, member, argument, option, read = String } of fields) {
     const value = argument ? args[argument.name] : options[keyOf(option?.flags)]
@@ -202,94 +181,6 @@ function inputOf(fields: readonly Field[], form: CommandForm, { args, options }:
     input[part][member] = part === 'query' ? String(value) : argument ? read(value, argument.name) : value
   }
   return { ...input, body: form.body ? form.body(input.body) : input.body }
-}
-
-interface Running {
-  readonly operation: AnyOperation
-  readonly form: CommandForm
-  readonly caller: Caller
-}
-
-async function run({ operation, form, caller }: Running, input: Input, given: CommandInput): Promise<void> {
-  const { terminal, signal } = given
-  const { question, wait } = form
-  const call: Call = async (one, request) => (await caller.call(one, request)).body
-  if (question) {
-    checked(operation, input)
-    const text = await question(input, call)
-    if (text !== undefined && !(await terminal.confirm(text))) return
-  }
-  const pages = () => allPages((query) => call(operation, { ...input, query }), input.query, signal)
-  if (form.readsAllPages) {
-    const data = (await Array.fromAsync(pages())).flatMap((page) => page.data)
-    return terminal.table(form.rows?.({ data }) ?? data, data)
-  }
-  if (given.options.all) {
-    let isEmpty = true
-    for await (const page of pages()) {
-      await terminal.page(form.rows?.(page) ?? page.data, page.data)
-      isEmpty &&= page.data.length === 0
-    }
-    if (isEmpty && !terminal.isJson) terminal.say('none')
-    return
-  }
-  const reply = await caller.call(operation, input)
-  const isDetached = wait !== undefined && given.options[keyOf(wait.option.flags)] === true
-  const state = wait?.started ? await wait.started(reply, call) : reply.body
-  const isWaiting = wait !== undefined && !isDetached && wait.isPending(state)
-  const ended = isWaiting ? await settled({ operation, form, caller }, wait, { reply, state, call }, given) : state
-  print(operation, wait?.result ? await wait.result(ended, call) : ended, form, input, terminal)
-  const failure = wait ? wait.failure(ended) : form.failure?.(ended)
-  if (failure) throw failure
-}
-
-/** Waits for the job of a call, and returns its state. */
-async function settled(
-  { operation, caller }: Running,
-  wait: Waiting,
-  { reply, state, call }: { reply: Reply; state: unknown; call: Call },
-  { options, terminal, signal }: CommandInput,
-): Promise<unknown> {
-  const show = (now: unknown) => {
-    if (wait.isPending(now)) terminal.progress(wait.progress(now))
-  }
-  show(state)
-  const seconds: unknown = options[keyOf(wait.option.flags)]
-  const until = typeof seconds === 'number' ? AbortSignal.any([signal, AbortSignal.timeout(seconds * 1_000)]) : signal
-  let isUnknown = false
-  const read = async () => {
-    isUnknown = true
-    const now = await wait.read(state, call)
-    isUnknown = false
-    show(now)
-    return now
-  }
-  const isSettled = async () => !wait.isPending(await read())
-  try {
-    await caller.settle({ operation, reply, signal: until, isSettled, state, work: wait.work, show })
-    signal.throwIfAborted()
-    return await read()
-  } finally {
-    if ((signal.aborted || isUnknown) && wait.interrupted) terminal.say(wait.interrupted(state))
-  }
-}
-
-function print(
-  { shownOnce = [] }: AnyOperation,
-  reply: any,
-  { rows, record, message }: CommandForm,
-  input: Input,
-  terminal: Terminal,
-): void {
-  const table = rows?.(reply) ?? (Array.isArray(reply?.data) ? reply.data : undefined)
-  if (table) terminal.table(table, reply)
-  else terminal.record(record?.(reply, input) ?? reply ?? input.params)
-  const text = message?.(reply)
-  if (text) terminal.say(text)
-  for (const name of shownOnce.filter((name) => reply?.[name] === undefined)) {
-    terminal.say(`The ${name} was in a lost response and is not shown again. Replace it, or create another.`)
-  }
-  if (reply?.nextCursor) terminal.say(`more: --cursor ${reply.nextCursor}`)
 }
 
 const progressIn = (what: string, { terminal }: CommandInput): Progress => {

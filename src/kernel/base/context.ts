@@ -24,6 +24,22 @@ export interface ActiveImpersonation {
   readonly expiresAt: string
 }
 
+/** Permissions of a caller of the admin API. kernel/api/permissions.ts computes them from patterns. */
+export interface Grant {
+  /** Lists of patterns: its own, then those of the tokens that created it. An operation must be permitted by each list. */
+  readonly bounds: readonly [readonly string[], ...(readonly string[])[]]
+  /** Names of the permitted operations. */
+  readonly operations: ReadonlySet<string>
+  /** Ids of the tenants that it is limited to; null: all, and operations of no tenant. */
+  readonly tenants: readonly string[] | null
+  /** End of the token; null: none. */
+  readonly expiresAt: Date | null
+  /** Id of a token of the database. */
+  readonly tokenId?: string | undefined
+  /** The session of a browser, if the request has its cookie. */
+  readonly session?: { readonly id: string; readonly expiresAt: Date } | undefined
+}
+
 export interface Context {
   readonly requestId: string | null
   readonly actor: Actor
@@ -34,6 +50,8 @@ export interface Context {
   readonly traceparent?: string | undefined
   /** Where the work is done in the name of a tenant's user; `actor` names both then. */
   readonly impersonation?: ActiveImpersonation
+  /** Permissions of the token, in a request to the admin API. Absent: the host's code or a command on the database, without limits. */
+  readonly grant?: Grant
 }
 
 /** Not an id: work for no tenant matches no tenant. */

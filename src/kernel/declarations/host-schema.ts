@@ -2,8 +2,11 @@
 import { z } from 'zod'
 import { invalid } from '../base/errors.ts'
 
+/** Of any package of Zod. Unlike `z.ZodType`, it costs the compiler nothing to compare with. */
+export type ZodSchema = z.core.$ZodType
+
 /** A Zod schema, or a JSON Schema. */
-export type HostSchema = z.ZodType | { readonly type?: string; readonly [keyword: string]: unknown }
+export type HostSchema = ZodSchema | { readonly type?: string; readonly [keyword: string]: unknown }
 
 export const isSchema = (value: unknown): value is z.ZodType =>
   typeof value === 'object' && value !== null && 'safeParse' in value

@@ -23,7 +23,11 @@ export interface OutboxEntry<Payload = any> {
 type Apply<Service, Payload> = (service: Service, entries: readonly OutboxEntry<Payload>[]) => Promise<void>
 
 export interface OutboxKind<Service = any> {
-  /** Dotted name, `webhooks.dispatch`. */
+  /**
+   * Dotted name, `webhooks.dispatch`. It also names the form of the payload: a new form has a new name, such as
+   * `webhooks.dispatch@2`, because processes of both releases relay. Entries of a kind that a process does not know
+   * stay for another one. Declare the former kind until none of its entries waits.
+   */
   readonly name: string
   readonly schema: z.ZodType
   /**

@@ -217,6 +217,14 @@ describe('the log of a tenant', () => {
     expect([csv.status, csv.headers.get('content-type')]).toEqual([404, 'application/problem+json'])
   })
 
+  test('an id that is not a text is invalid', async () => {
+    const wrong = { tenantId: 'unknown' } as never
+    for (const list of [() => audited.tenancy.auditLogs.list(wrong), () => audited.tenancy.tenants.get(wrong)]) {
+      const message = expect.stringContaining('tenantId')
+      await expect(list()).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message })
+    }
+  })
+
   test('the log of a purged tenant stays readable', async () => {
     const id = await newTenant()
     await audited.tenancy.tenants.delete(id)

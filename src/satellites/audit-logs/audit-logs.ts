@@ -13,7 +13,7 @@ import type { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { tenantStatus } from '../../tenants/registry/tenant-assertions.ts'
-import { TenantNotFound } from '../../tenants/tenant/errors.ts'
+import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import { reportMac, waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
 import { type AuditEntry, toEntry } from './entry.ts'
@@ -193,7 +193,7 @@ export class AuditLogs {
   async #assertKnown(tenantId: string): Promise<void> {
     if ((await tenantStatus(this.#kernel.database, tenantId)) !== undefined) return
     const [entry] = await this.#read({ tenantId }, 1)
-    if (!entry) throw TenantNotFound(`Tenant "${tenantId}" not found, and the audit log has no entry of it.`)
+    if (!entry) throw tenantNotFound(tenantId, ', and the audit log has no entry of it')
   }
 }
 

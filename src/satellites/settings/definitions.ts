@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { type HostSchema, isSchema, toSchema } from '../../kernel/declarations/host-schema.ts'
+import { type HostSchema, isSchema, toSchema, type ZodSchema } from '../../kernel/declarations/host-schema.ts'
 
 /** Only whole values are encrypted. */
 const NESTED_SECRET = 'must have writeOnly: true at its top: a setting is a secret as a whole'
@@ -17,7 +17,7 @@ export const SettingName = z
   .meta({ description: 'Name of a setting', example: 'mail.from' })
 
 /** Definition of a secret. It is no schema, so that a later `.optional()` cannot remove the encryption. */
-export interface Secret<Schema extends z.ZodType = z.ZodType> {
+export interface Secret<Schema extends ZodSchema = ZodSchema> {
   readonly secret: Schema
 }
 
@@ -26,15 +26,15 @@ export interface Secret<Schema extends z.ZodType = z.ZodType> {
  *
  * @example settings({ define: { 'mail.password': secret(z.string()) } })
  */
-export const secret = <Schema extends z.ZodType>(schema: Schema): Secret<Schema> => ({ secret: schema })
+export const secret = <Schema extends ZodSchema>(schema: Schema): Secret<Schema> => ({ secret: schema })
 
 /** A Zod schema, `secret(schema)`, or for configuration files a JSON Schema, in which `writeOnly: true` marks a secret. */
 export type SettingDefinition = HostSchema | Secret
 export type Definitions = Readonly<Record<string, SettingDefinition>>
 
-type SchemaOf<One> = One extends Secret<infer Schema> ? Schema : One extends z.ZodType ? One : z.ZodUnknown
-type InputOf<Schema extends z.ZodType> = z.input<Schema>
-type OutputOf<Schema extends z.ZodType> =
+type SchemaOf<One> = One extends Secret<infer Schema> ? Schema : One extends ZodSchema ? One : z.ZodUnknown
+type InputOf<Schema extends ZodSchema> = z.input<Schema>
+type OutputOf<Schema extends ZodSchema> =
   undefined extends z.input<Schema> ? z.output<Schema> : z.output<Schema> | undefined
 
 /** Type of a value to set. */
@@ -63,21 +63,24 @@ function schemaOf(name: string, given: SettingDefinition | undefined): Omit<Defi
   }
   const path = `settings.define.${name}`
   const { data } = z.record(z.string(), z.unknown()).safeParse(given)
-  const { writeOnly, ...jsonSchema } = data ?? {}
-  if (writeOnly !== true && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
+  const { writeOnly = false, ...jsonSchema } = data ?? {}
+  if (typeof writeOnly !== 'boolean') throw invalid([{ path: `${path}.writeOnly`, message: 'must be true or false' }])
+  if (!writeOnly && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
   const schema = toSchema(
     data && jsonSchema,
     path,
     'must be a Zod schema, secret(schema), or a JSON Schema with supported keywords',
   )
-  return { isSecret: writeOnly === true, schema }
+  return { isSecret: writeOnly, schema }
 }
 
-/** Whether a part of a JSON Schema has `writeOnly: true`. */
+/** Whether a part of a JSON Schema has `writeOnly`, other than `false`. An object is the schema of a property with this name. */
 const hasWriteOnly = (schema: unknown): boolean =>
-  typeof schema === 'object' &&
-  schema !== null &&
-  (('writeOnly' in schema && schema.writeOnly === true) || Object.values(schema).some(hasWriteOnly))
+  isObject(schema) &&
+  (('writeOnly' in schema && schema.writeOnly !== false && !isObject(schema.writeOnly)) ||
+    Object.values(schema).some(hasWriteOnly))
+
+const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
 
 /** The JSON text of a valid value. @throws E_INVALID_REQUEST */
 export function toJson({ schema }: Defined, value: unknown, where = 'value'): string {

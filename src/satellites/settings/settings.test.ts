@@ -285,12 +285,14 @@ describe('definitions', () => {
     const define = {
       'json.port': { type: 'integer', minimum: 1, default: 25 },
       'json.key': { type: 'string', writeOnly: true },
+      'json.named': { type: 'object', properties: { writeOnly: { type: 'boolean', writeOnly: false } } },
     } as const
     const { settings: service } = await opened.open({ satellites: [settings({ define })] as any, plans: undefined })
     const json = service as any
     const id = await newTenant()
     expect(await json.get(id, 'json.port')).toBe(25)
     await expect(json.set(id, 'json.port', 0)).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
+    await json.set(id, 'json.named', { writeOnly: true })
     await json.set(id, 'json.key', SECRET)
     expect(JSON.stringify(await rowsOf(id))).not.toContain(SECRET)
     expect(await json.get(id, 'json.key')).toBe(SECRET)
@@ -308,6 +310,11 @@ describe('definitions', () => {
       { smtp: { type: 'array', items: { anyOf: [{ type: 'null' }, { type: 'string', writeOnly: true }] } } },
       'settings.define.smtp: must have writeOnly: true at its top',
     ],
+    [
+      { smtp: { type: 'object', properties: { password: { type: 'string', writeOnly: 'true' } } } },
+      'settings.define.smtp: must have writeOnly: true at its top',
+    ],
+    [{ key: { type: 'string', writeOnly: 'true' } }, 'settings.define.key.writeOnly: must be true or false'],
   ])('reject %j', (define, message) => {
     expect(() => settings({ define })).toThrow(message)
   })

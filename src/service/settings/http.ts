@@ -26,3 +26,12 @@ export const RequestSettings = z.strictObject({
     'Time limit between two parts of an export, after the first part',
   ),
 })
+
+export const SessionSettings = z.strictObject({
+  idleMinutes: z
+    .number()
+    .min(1)
+    .max(720)
+    .optional()
+    .describe('Minutes without a request after which a session ends. Default: only after 12 hours'),
+})

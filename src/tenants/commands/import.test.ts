@@ -77,3 +77,45 @@ describe('what goes wrong', () => {
     expect(await tenantry.run('tenant:import', ...argv)).toMatchObject({ code, stderr: expect.stringMatching(words) })
   })
 })
+
+describe('with tables', () => {
+  const DUMP = `SET row_security = off;\nCREATE TABLE public.notes (id integer PRIMARY KEY, title text DEFAULT 'public.x');
+ALTER TABLE public.notes OWNER TO app;\nCOPY public.notes (id, title) FROM stdin;\n1\té\n\\.\nGRANT SELECT ON public.notes TO app;`
+  const run = async (...argv: string[]) =>
+    tenantry.run('tenant:import', 'acme', '--file', await fileWith(DUMP), '--with-tables', ...argv)
+
+  test('reports rows and the skipped statements by kind', async () => {
+    const bytes = Buffer.byteLength(DUMP)
+    expect(await run('--baseline', '0001_notes', '--dry-run')).toMatchObject({
+      code: 0,
+      stderr: expect.stringMatching(/dry run/),
+    })
+    expect(await ids()).toEqual([])
+    const { code, stdout, stderr } = await run('--baseline', '0001_notes')
+    expect({ code, stderr }).toEqual({
+      code: 0,
+      stderr:
+        'difference from the tables of the migrations: the file has no column "body" in the table "notes"\n' +
+        'difference from the tables of the migrations: the migrations have no column "title" in the table "notes"\n' +
+        'strings that name the schema of the dump and were not changed: 1\n',
+    })
+    expect(stdout).toMatch(
+      new RegExp(
+        `^id +acme\nstatements +2\nrows +1\nbytes +${bytes}\nunchangedTexts +1\nskipped +settings: 1, owners: 1, grants: 1\ndifferences +2\n$`,
+      ),
+    )
+    expect(await ids()).toEqual([1])
+  })
+
+  test.each<[number, string[], RegExp]>([
+    [2, [], /baseline: Name the last migration whose tables the file contains: one of 0001_notes/],
+    [2, ['--baseline', '0002_missing'], /one of 0001_notes/],
+  ])('exit code %i: %j', async (code, argv, words) => {
+    expect(await run(...argv)).toMatchObject({ code, stderr: expect.stringMatching(words) })
+  })
+
+  test('rejects a baseline without tables', async () => {
+    const { code, stderr } = await tenantry.run('tenant:import', 'acme', '--file', 'x', '--baseline', '0001_notes')
+    expect({ code, stderr }).toEqual({ code: 2, stderr: expect.stringContaining('Only an import with --with-tables') })
+  })
+})

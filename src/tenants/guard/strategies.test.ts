@@ -19,11 +19,11 @@ const request = ({
 }: {
   path?: string
   host?: string
-  headers?: Record<string, string | string[]>
+  headers?: Record<string, string>
 }): GuardedRequest => ({ method: 'GET', path, host, header: (name) => headers[name], raw: undefined })
 
 describe('fromHeader', () => {
-  const named = (value: string | string[]) => fromHeader()(request({ headers: { 'x-tenant-id': value } }))
+  const named = (value: string) => fromHeader()(request({ headers: { 'x-tenant-id': value } }))
 
   test('reads the tenant from the header', () => {
     expect(named('acme')).toEqual({ id: 'acme' })
@@ -35,7 +35,7 @@ describe('fromHeader', () => {
     expect(named('')).toBeUndefined()
   })
 
-  test.each([['a, b'], ['a,a'], [','], [['a', 'b']], [['a']]])('rejects several values: %j', (value) => {
+  test.each([['a, b'], ['a,a'], [',']])('rejects several values: %j', (value) => {
     expect(() => named(value)).toThrow(AMBIGUOUS)
   })
 })

@@ -20,8 +20,12 @@ import { traced } from './stack-trace.ts'
 import { type Control, transactionControl } from './transaction-control.ts'
 import { transactionInProgress } from './transaction-errors.ts'
 
-/** The tenant of a statement: a fixed one, or that of the context. Throws if there is none. */
-export type SourceOf = () => TenantSource
+/**
+ * The tenant of a statement: a fixed one, or that of the context. Throws if there is none.
+ *
+ * @param statement absent in a transaction
+ */
+export type SourceOf = (statement?: Statement) => TenantSource
 
 interface Transaction {
   readonly source: TenantSource
@@ -141,7 +145,7 @@ export class TenantClient extends EventEmitter {
   async #run(statement: Statement): Promise<StatementResult> {
     const control = transactionControl(statement.text)
     if (control) return this.#control(control, statement)
-    if (!this.#transaction) return this.#source().execute(statement)
+    if (!this.#transaction) return this.#source(statement).execute(statement)
     return this.#inside(this.#transaction, statement)
   }
 
@@ -215,8 +219,8 @@ export class TenantClient extends EventEmitter {
     if (this.#transaction === transaction) this.#transaction = undefined
   }
 
-  #source(): TenantSource {
-    const source = this.#sourceOf()
+  #source(statement?: Statement): TenantSource {
+    const source = this.#sourceOf(statement)
     assertAgrees(source.id)
     return source
   }

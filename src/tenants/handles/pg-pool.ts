@@ -63,7 +63,7 @@ class TenantPool extends Pool {
 /** An async function that returns the promise of `query`, so that the stack of an error has the line of the host. */
 export async function execute(sourceOf: SourceOf, statement: Statement): Promise<StatementResult> {
   try {
-    return await sourceOf().execute(statement)
+    return await sourceOf(statement).execute(statement)
   } catch (error) {
     throw traced(error)
   }

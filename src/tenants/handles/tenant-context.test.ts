@@ -122,3 +122,22 @@ describe('a context with a tenant', () => {
     expect(await scope.run('acme', without)).toBeNull()
   })
 })
+
+test('the statements with which TypeORM starts have a response without a tenant, all others are rejected', async () => {
+  const client = await new scope.pg.Pool().connect()
+  for (const open of [undefined, null, NO_TENANT]) {
+    await inContextOf(open, async () => {
+      const one = async (text: string) => (await client.query(text)).rows
+      expect(await one('SELECT version()')).toEqual([{ version: expect.stringMatching(/^PostgreSQL 1\d/) }])
+      expect(await one('SELECT * FROM current_database()')).toEqual([{ current_database: 'use-the-handle' }])
+      expect(await one('SELECT * FROM current_schema()')).toEqual([{ current_schema: null }])
+      for (const text of ['SELECT 1', 'SELECT version(), 1', 'BEGIN'])
+        await expect(one(text)).rejects.toMatchObject(MISMATCH)
+    })
+  }
+  await inContextOf('acme', async () => {
+    const { rows } = await client.query('SELECT * FROM current_database()')
+    expect(rows).not.toEqual([{ current_database: 'use-the-handle' }])
+  })
+  client.release()
+})

@@ -7,6 +7,7 @@
 import type { Dialect } from 'kysely'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
+import type { Statement } from '../isolation/driver.ts'
 import type { Registry } from '../registry/registry.ts'
 import type { Names } from '../tenant/names.ts'
 import { assertAgrees, tenantOfContext } from './agreement.ts'
@@ -16,6 +17,7 @@ import { type PerTenant, type PerTenantOptions, TenantClients } from './per-tena
 import { type TenantPg, tenantPg } from './pg-module.ts'
 import { rejectSettings } from './rejected-settings.ts'
 import type { TenantSource } from './router.ts'
+import { type Backoffice, factSource } from './server-facts.ts'
 
 export interface Scope<DB = any, N extends Names = Names> {
   /**
@@ -51,7 +53,8 @@ export interface Scope<DB = any, N extends Names = Names> {
   ): PerTenant<Client>
   /**
    * A module with the interface of `pg` for libraries with one instance for all tenants (TypeORM, Sequelize, Knex).
-   * Each statement uses the tenant of the context; without one it fails with `E_TENANT_MISMATCH`.
+   * Each statement uses the tenant of the context; without one it fails with `E_TENANT_MISMATCH`, except for the
+   * statements with which TypeORM starts.
    */
   readonly pg: TenantPg
   /** A dialect of Kysely for PostgreSQL, for MikroORM and Kysely itself; bound to the context like `pg`. */
@@ -73,15 +76,10 @@ export interface OwnedScope extends Scope {
 
 /**
  * Awaits work inside its context: Prisma and Knex return promises that send their query when they are awaited.
- *
- * @param backoffice runs work outside of its transaction in progress
  */
-export function createScope(
-  tenants: ScopedTenants,
-  backoffice: { outside<T>(work: () => T): T },
-  log: Pick<Logger, 'warn'>,
-): OwnedScope {
-  const sourceOfContext = () => tenants.handles.source(tenantOfContext())
+export function createScope(tenants: ScopedTenants, backoffice: Backoffice, log: Pick<Logger, 'warn'>): OwnedScope {
+  const sourceOfContext = (statement?: Statement) =>
+    factSource(backoffice, statement) ?? tenants.handles.source(tenantOfContext())
   const run: Scope['run'] = async (id, work) => {
     assertAgrees(id)
     const tenant = await tenants.handle(id)

@@ -126,5 +126,10 @@ describe('forEachTenant', () => {
       const looped = tenancy.forEachTenant({ [name]: value } as object, () => expect.fail('it ran'))
       await expect(looped).rejects.toMatchObject({ code: 'E_INVALID_REQUEST', message: expect.stringContaining(name) })
     }
+    const withoutOptions = tenancy.forEachTenant as unknown as (work: () => void) => Promise<unknown>
+    await expect(withoutOptions(() => expect.fail('it ran'))).rejects.toMatchObject({
+      code: 'E_INVALID_REQUEST',
+      message: expect.stringContaining('forEachTenant(options, work)'),
+    })
   })
 })

@@ -8,6 +8,7 @@ import { z } from 'zod'
 import type { PageOf } from '../../kernel/api/page.ts'
 import { mapConcurrent } from '../../kernel/base/concurrency.ts'
 import { currentContext } from '../../kernel/base/context.ts'
+import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import type { Tenant } from '../handles/handle.ts'
 import type { Scope } from '../handles/tenant-context.ts'
@@ -57,6 +58,11 @@ export async function forEachTenant(
   options: ForEachTenantOptions,
   work: (tenant: Tenant) => unknown,
 ): Promise<ForEachTenantResult> {
+  if (typeof work !== 'function') {
+    throw invalid([
+      { path: 'work', message: 'must be a function. Call forEachTenant(options, work), with {} for the defaults' },
+    ])
+  }
   const { q, concurrency, onError, signal } = parsed(Options, options)
   const { tenantId } = currentContext()
   if (tenantId !== undefined && tenantId !== null) {

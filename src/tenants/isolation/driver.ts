@@ -23,6 +23,7 @@ import type { OrphanedRows, RegisteredLocation } from './orphaned-rows.ts'
 import type { DriverOutbox } from './outbox.ts'
 import type { Placement } from './placement.ts'
 import type { ActivityOptions, ServerActivity } from './server-activity.ts'
+import type { TableImport, TableImportOptions } from './table-import.ts'
 
 export type { Statement, StatementResult, TenantConnection, TransactionModes } from './connection.ts'
 export type { StorageLocation } from './location.ts'
@@ -109,6 +110,15 @@ export interface IsolationDriver {
    * have no tables for the copy. After an error, `drop` removes the created storage.
    */
   import(location: StorageLocation, copy: TenantCopy, options: TransferOptions): Promise<Imported>
+  /**
+   * Replaces the empty tables of a storage by tables that `fill` creates, in one transaction. Throws
+   * `E_STORAGE_EXISTS` if a table has rows. Absent if tenants share tables, or without a server.
+   */
+  importTables?(
+    location: StorageLocation,
+    fill: (tables: TableImport) => Promise<void>,
+    options: TableImportOptions,
+  ): Promise<void>
   /**
    * Makes an imported or former storage the one that statements of the tenant reach, if one tenant can have several
    * under one name. Call it after the fence of the former one, which stays. Absent if each storage has its own name.

@@ -4,6 +4,9 @@
  */
 import type { StorageLocation } from './location.ts'
 
+/** Maximum size of payload and context of an entry together, as JSON. `tenantry.post` and `newEntry` reject more. */
+export const MAX_ENTRY_BYTES = 256 * 1024
+
 /** A statement that posts: `$1` and so on in PostgreSQL, `?` in SQLite. */
 export interface PostStatement {
   readonly text: string
@@ -26,6 +29,21 @@ export interface PostedEntry extends NewEntry {
   readonly postedAt: Date
 }
 
+/** Entries that cannot be applied at present: they stay for the next relay, and the others are deleted. */
+export interface Postponed {
+  readonly entries: ReadonlySet<PostedEntry>
+  /** The first error. */
+  readonly error: unknown
+}
+
+/** Waiting entries of a kind that this process does not know. */
+export interface UnknownKind {
+  readonly kind: string
+  readonly count: number
+  /** Time of the first post. */
+  readonly since: Date
+}
+
 export interface RelayOptions {
   /** Kinds to relay; undefined: all, also those that another relay holds, which are waited for. */
   readonly kinds?: readonly string[] | undefined
@@ -39,15 +57,21 @@ export interface DriverOutbox {
   prepare(location: StorageLocation): Promise<void>
   /**
    * Passes entries in batches to `apply` and deletes them after it has resolved. An entry is passed again if the
-   * process is killed in between. Entries that another relay holds are skipped. Missing storage has none.
+   * process is killed in between. Entries that another relay holds are skipped. Missing storage has none. Entries of a
+   * kind of which `apply` has postponed entries stay. After all others, the error of the first of them is thrown.
    *
    * @param location of the tenant; with a shared database, all tenants there
    */
   relay(
     location: StorageLocation,
     options: RelayOptions,
-    apply: (entries: readonly PostedEntry[]) => Promise<void>,
+    apply: (entries: readonly PostedEntry[]) => Promise<Postponed | undefined>,
   ): Promise<void>
+  /**
+   * Entries of other kinds than these. Absent if all entries are of the process.
+   * @param location as for `relay`
+   */
+  unknownKinds?(location: StorageLocation, kinds: readonly string[]): Promise<readonly UnknownKind[]>
   /**
    * Calls `work` while no transaction can post, if there are no entries. Returns false if there are some, or if one is
    * being posted. Only with an own database.

@@ -168,6 +168,7 @@ export const transferOperations = [
   }),
   operation({
     name: 'tenants.clone',
+    createsTenant: true,
     method: 'POST',
     path: '/tenants/{id}/clone',
     summary: 'Clone this tenant into a new one',

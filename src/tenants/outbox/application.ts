@@ -4,8 +4,9 @@
  * - The ids and the effects commit together. An id that is known is an entry whose deletion was rolled back.
  * - Ids are kept for 36 days. An older entry, on a restored server, may have been applied: it is stored as failed,
  *   and only a retry with its id applies it.
- * - If a batch fails permanently, its entries are applied one by one, and those that fail are stored with their error.
- *   After any other error the entries stay where they are, for the next attempt.
+ * - If a batch of one kind fails permanently, its entries are applied one by one, and those that fail are stored with
+ *   their error. After any other error, such as an outage, the entries of this kind stay for the next attempt, and those
+ *   of other kinds are applied.
  * - A failed entry that cannot be stored is stored without its arguments: no entry can block those behind it.
  */
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
@@ -14,7 +15,7 @@ import { toPostgresText } from '../../kernel/database/postgres-text.ts'
 import { writeFailure } from '../../kernel/database/write-failures.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { OutboxEntry } from '../../kernel/outbox/kinds.ts'
-import type { PostedEntry } from '../isolation/outbox.ts'
+import type { PostedEntry, Postponed } from '../isolation/outbox.ts'
 import { contextOf, withoutMac } from './posting.ts'
 
 const APPLICABLE_DAYS = 35
@@ -27,6 +28,13 @@ interface Waiting extends Omit<OutboxEntry, 'payload'> {
   readonly kind: string
   readonly payload: string
   readonly isOld?: boolean
+  readonly posted?: PostedEntry
+}
+
+/** Entries of one kind that cannot be applied at present. */
+interface Outage {
+  readonly waiting: readonly Waiting[]
+  readonly error: unknown
 }
 
 export class Application {
@@ -36,9 +44,10 @@ export class Application {
     this.#kernel = kernel
   }
 
-  async apply(entries: readonly PostedEntry[]): Promise<void> {
+  /** Returns entries that cannot be applied at present. Throws if that is true of all, as for an unavailable backoffice. */
+  async apply(entries: readonly PostedEntry[]): Promise<Postponed | undefined> {
     const { database, secrets } = this.#kernel
-    await database.transaction(async () => {
+    return database.transaction(async () => {
       const { rows } = await database.sql(
         `insert into multitenancy.outbox_received (id, tenant_id, posted_at)
          select * from unnest($1::uuid[], $2::text[], $3::timestamptz[]) on conflict do nothing
@@ -47,18 +56,33 @@ export class Application {
       )
       const received = new Map(rows.map(({ id, tenant_id, isOld }) => [`${id} ${tenant_id}`, isOld as boolean]))
       const byKind = new Map<string, Waiting[]>()
-      for (const { id, tenantId, kind, payload, postedAt, ...entry } of entries) {
+      for (const posted of entries) {
+        const { id, tenantId, kind, payload, postedAt, ...entry } = posted
         const key = `${id} ${tenantId}`
         const isOld = received.get(key)
         if (isOld === undefined) continue
         received.delete(key) // A batch may contain an id twice.
         const context = contextOf(secrets, { id, tenantId, kind, payload, postedAt, ...entry })
-        const waiting = { id, tenantId, kind, payload, postedAt, context }
+        const waiting = { id, tenantId, kind, payload, postedAt, context, posted }
         if (isOld) await this.#keepFailed({ ...waiting, isOld }, `The entry is older than ${APPLICABLE_DAYS} days.`)
         else byKind.set(kind, [...(byKind.get(kind) ?? []), waiting])
       }
-      for (const [kind, waiting] of byKind) await this.#applyAll(kind, waiting)
+      const outages: Outage[] = []
+      for (const [kind, waiting] of byKind) outages.push(...(await this.#applyAll(kind, waiting)))
+      return this.#postponed(outages)
     })
+  }
+
+  async #postponed(outages: readonly Outage[]): Promise<Postponed | undefined> {
+    const [first] = outages
+    if (!first) return undefined
+    const waiting = outages.flatMap((outage) => outage.waiting)
+    await this.#kernel.database.sql(
+      `delete from multitenancy.outbox_received using unnest($1::uuid[], $2::text[]) as kept (id, tenant_id)
+       where outbox_received.id = kept.id and outbox_received.tenant_id = kept.tenant_id`,
+      [waiting.map(({ id }) => id), waiting.map(({ tenantId }) => tenantId)],
+    )
+    return { entries: new Set(waiting.flatMap(({ posted }) => posted ?? [])), error: first.error }
   }
 
   /** Applies a failed entry again. Throws its error, and keeps the entry then. Returns false without such an entry. */
@@ -83,19 +107,25 @@ export class Application {
     )
   }
 
-  async #applyAll(kind: string, waiting: readonly Waiting[]): Promise<void> {
+  async #applyAll(kind: string, waiting: readonly Waiting[]): Promise<Outage[]> {
     const { database, outbox, log } = this.#kernel
     try {
       await database.transaction(() => outbox.apply(kind, waiting.map(parsed)))
+      return []
     } catch (error) {
-      if (mayPass(error)) throw error
+      if (mayPass(error)) return [{ waiting, error }]
       const [first, ...others] = waiting
       if (first && others.length === 0) {
         const { id, tenantId } = first
         log.error({ err: error, id, tenantId, kind }, 'an entry of the outbox could not be applied')
-        return this.#keepFailed(first, messageOf(error))
+        await this.#keepFailed(first, messageOf(error))
+        return []
       }
-      for (const one of waiting) await this.#applyAll(kind, [one])
+      for (const [at, one] of waiting.entries()) {
+        const [outage] = await this.#applyAll(kind, [one])
+        if (outage) return [{ ...outage, waiting: waiting.slice(at) }]
+      }
+      return []
     }
   }
 
@@ -129,7 +159,7 @@ export class Application {
   }
 }
 
-const parsed = ({ kind: _, isOld: __, payload, ...entry }: Waiting): OutboxEntry => ({
+const parsed = ({ kind: _, isOld: __, posted: ___, payload, ...entry }: Waiting): OutboxEntry => ({
   ...entry,
   payload: JSON.parse(payload),
 })

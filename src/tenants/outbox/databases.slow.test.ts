@@ -211,6 +211,7 @@ test('a process relays four databases concurrently', async () => {
     await inDatabase('select')
     active--
     applied++
+    return undefined
   }
   await Promise.all(kinds.map((kind) => driver().outbox.relay(place, { kinds: [kind] }, apply)))
   expect({ max, applied }).toEqual({ max: 4, applied: kinds.length })

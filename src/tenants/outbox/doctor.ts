@@ -20,6 +20,15 @@ async function* findings(outbox: Outbox): AsyncIterable<Finding> {
       remedy: 'See their errors with tenantry outbox:list, fix the cause, then run tenantry outbox:retry.',
     }
   }
+  for (const { placement, kind, count, since } of await outbox.unknownKinds()) {
+    yield {
+      severity: 'warn',
+      code: 'outbox.unknown-kind',
+      message: `${count} ${count === 1 ? 'entry' : 'entries'} of the outbox on the placement ${placement} have waited since ${since.toISOString()}: this process does not know the kind ${kind}`,
+      remedy:
+        'Start a worker of the release that posted them, or with the satellite that declares the kind. The entries stay until then.',
+    }
+  }
   for (const [placement, seconds] of await outbox.oldestSeconds()) {
     if (seconds < LATE_SECONDS) continue
     yield {

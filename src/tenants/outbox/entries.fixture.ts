@@ -5,7 +5,8 @@ import { runInContext } from '../../kernel/base/context.ts'
 import { createSecrets } from '../../kernel/crypto/crypto.ts'
 import { eventually, installed, type TestTenancy } from '../../testing/base/tenancy.ts'
 import type { IsolationDriver } from '../isolation/driver.ts'
-import { ADD, type LedgerSatellites, type LedgerTenancy, openLedger } from './outbox.fixture.ts'
+import { outboxDiagnosis } from './doctor.ts'
+import { ADD, ADD_2, EXPORT, type LedgerSatellites, type LedgerTenancy, ledger, openLedger } from './outbox.fixture.ts'
 
 const ANN = { type: 'user', id: 'ann', name: 'Ann' } as const
 
@@ -181,6 +182,54 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     ])
     await database.sql('delete from multitenancy.outbox_failed')
     await database.sql('alter table multitenancy.outbox_failed drop constraint storable')
+  })
+
+  test('an outage of one kind stops no entries of other kinds, of any number, and its entries are applied after it', async () => {
+    const { pool } = await tenancy.tenant(id)
+    const post = (kind: string, numbers: string) =>
+      pool.query(`select tenantry.post(gen_random_uuid(), $1, json_build_object('n', n)::text) from ${numbers} n`, [
+        kind,
+      ])
+    for (const { ledger } of opened.opened()) ledger.isExportDown = true
+    await post(EXPORT, 'generate_series(10_001, 11_000)')
+    await post(ADD, 'generate_series(2001, 2003)')
+    await post(EXPORT, 'generate_series(11_001, 11_010)')
+    await post(ADD, 'generate_series(2004, 2006)')
+    await eventually(async () =>
+      expect((await numbers()).filter((n) => n > 2000 && n < 3000)).toEqual([2001, 2002, 2003, 2004, 2005, 2006]),
+    )
+    await tenancy.tenants.outbox.settled()
+    const kept = await tenancy.kernel.database.sql('select kind, count(*)::int from tenantry.outbox group by kind')
+    expect(kept.rows).toEqual([{ kind: EXPORT, count: 1_010 }])
+    expect((await tenancy.tenants.outbox.failed.list({ tenantId: id })).data).toEqual([])
+    for (const { ledger } of opened.opened()) ledger.isExportDown = false
+    const exported = Array.from({ length: 1_010 }, (_, at) => 10_001 + at)
+    await eventually(async () => expect((await numbers()).filter((n) => n > 10_000)).toEqual(exported))
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
+  })
+
+  test('an entry of a newer release waits for a process that knows its kind, and is a finding', async () => {
+    const { pool } = await tenancy.tenant(id)
+    await pool.query('select tenantry.post($1, $2, $3)', [randomUUID(), ADD_2, '{"numbers": [3001, 3002]}'])
+    await pool.query('select tenantry.post($1, $2, $3)', [randomUUID(), ADD, '{"n": 3003}'])
+    await eventually(async () => expect((await numbers()).filter((n) => n > 3000 && n < 4000)).toEqual([3003]))
+    const findings = async () => {
+      const all = await Array.fromAsync(outboxDiagnosis.examine(tenancy.tenants.outbox, undefined as never))
+      return all.filter(({ code }) => code === 'outbox.unknown-kind')
+    }
+    expect(await findings()).toMatchObject([
+      {
+        severity: 'warn',
+        message: expect.stringMatching(/^1 entry of the outbox on the placement main .* the kind ledger\.add@2$/),
+      },
+    ])
+    expect(await outboxRows()).toMatchObject([{ kind: ADD_2 }])
+    await opened.open({ isolation: [isolation()], satellites: [ledger(true)] })
+    await eventually(async () =>
+      expect((await numbers()).filter((n) => n > 3000 && n < 4000)).toEqual([3001, 3002, 3003]),
+    )
+    await eventually(async () => expect(await outboxRows()).toEqual([]))
+    expect(await findings()).toEqual([])
   })
 
   test('an entry older than 35 days is not applied', async () => {

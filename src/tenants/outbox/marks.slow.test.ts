@@ -165,6 +165,27 @@ test('a database of an earlier version has the objects of the outbox before the 
   await eventually(async () => expect(await numbers()).toEqual([1, 2, 3, 4, 5, 6]))
 })
 
+test('a database with a former version of the function has the present one before the first post, and keeps a newer one', async () => {
+  const body = async () => {
+    const rows = await inDatabase("select prosrc as body from pg_proc where oid = 'tenantry.post'::regproc")
+    return rows[0].body as string
+  }
+  const replaced = async (version: string) => {
+    const parameters = 'id uuid, kind text, payload text, context text default null, mac text default null'
+    await inDatabase(
+      `create or replace function tenantry.post(${parameters}) returns uuid language plpgsql as $$ ${version} begin return id; end $$`,
+    )
+    const own = await another()
+    await own.tenants.outbox.prepare(own.tenants.storage.driver('database-pg'), await location())
+    return body()
+  }
+  const present = await body()
+  expect(await replaced('')).toBe(present)
+  expect(await replaced('-- version 0\n')).toBe(present)
+  expect(await replaced('-- version 999\n')).toContain('-- version 999')
+  expect(await replaced('')).toBe(present)
+})
+
 const driver = () => posting.tenants.storage.driver('database-pg')
 const location = async () => toLocation(await posting.tenants.registry.row(id))
 
@@ -174,11 +195,12 @@ async function markAgain(): Promise<void> {
   await other.tenants.outbox.prepare(other.tenants.storage.driver('database-pg'), await location())
 }
 
-async function inDatabase(text: string): Promise<void> {
+async function inDatabase(text: string): Promise<any[]> {
   const { locator } = await location()
   const url = Object.assign(new URL(opened.url), { pathname: locator }).href
   const client = new pg.Client({ connectionString: url })
   await client.connect()
-  await client.query(text)
+  const { rows } = await client.query(text)
   await client.end()
+  return rows
 }

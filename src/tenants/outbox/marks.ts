@@ -75,6 +75,15 @@ export class Marks {
     )
   }
 
+  /** The marks with the longest unchanged versions. */
+  async some(limit: number): Promise<Mark[]> {
+    const { rows } = await this.#database.sql(
+      `select ${COLUMNS} from multitenancy.outbox_marks order by outbox_marks.version limit $1`,
+      [limit],
+    )
+    return rows
+  }
+
   /** Claims marks that no process has changed for 30 s. */
   async claim(clock = () => performance.now()): Promise<Mark[]> {
     const { rows } = await this.#database.sql(`select ${COLUMNS} from multitenancy.outbox_marks`)

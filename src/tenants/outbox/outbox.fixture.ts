@@ -2,7 +2,7 @@
 import { inject } from 'vitest'
 import { z } from 'zod'
 import { currentContext } from '../../kernel/base/context.ts'
-import { invalid } from '../../kernel/base/errors.ts'
+import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import { eachEntry, type OutboxEntry, outboxEntry } from '../../kernel/outbox/kinds.ts'
@@ -11,6 +11,10 @@ import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 
 export const ADD = 'ledger.add'
+/** Applied by another system, which may be unavailable. */
+export const EXPORT = 'ledger.export'
+/** The form of a newer release. */
+export const ADD_2 = 'ledger.add@2'
 const Addition = z.object({ n: z.int() })
 
 export interface Line {
@@ -22,6 +26,8 @@ export interface Line {
 export class Ledger {
   /** Numbers that are rejected. */
   readonly rejected = new Set<number>()
+  /** Whether the system of `EXPORT` is unavailable. */
+  isExportDown = false
   /** Called in the transaction that applies an entry, after its line was written. */
   onPosted = () => {}
   readonly #kernel: Kernel
@@ -39,6 +45,11 @@ export class Ledger {
     if (this.rejected.has(payload.n)) throw invalid([{ path: 'n', message: 'is rejected' }])
     await this.write(tenantId, payload.n)
     this.onPosted()
+  }
+
+  async exported({ tenantId, payload }: OutboxEntry<z.output<typeof Addition>>): Promise<void> {
+    if (this.isExportDown) throw DependencyUnavailable('The other system is unavailable.')
+    await this.write(tenantId, payload.n)
   }
 
   async write(tenantId: string, n: number): Promise<void> {
@@ -62,7 +73,8 @@ export class Ledger {
   }
 }
 
-export const ledger = () =>
+/** @param isNewer whether it knows `ADD_2` */
+export const ledger = (isNewer = false) =>
   defineSatellite({
     name: 'ledger',
     summary: 'Stores numbers',
@@ -79,6 +91,22 @@ export const ledger = () =>
         Addition,
         eachEntry((service: Ledger, entry: OutboxEntry) => service.posted(entry)),
       ),
+      outboxEntry(
+        EXPORT,
+        Addition,
+        eachEntry((service: Ledger, entry: OutboxEntry) => service.exported(entry)),
+      ),
+      ...(isNewer
+        ? [
+            outboxEntry(
+              ADD_2,
+              z.object({ numbers: z.array(z.int()) }),
+              eachEntry(async (service: Ledger, { tenantId, payload }: OutboxEntry) => {
+                for (const n of payload.numbers) await service.write(tenantId, n)
+              }),
+            ),
+          ]
+        : []),
     ],
   })
 

@@ -20,7 +20,7 @@ import { isDatabaseUnavailable } from '../../kernel/database/availability.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
-import type { PostedEntry, PostStatement, RelayOptions } from '../isolation/outbox.ts'
+import type { PostedEntry, PostStatement, RelayOptions, UnknownKind } from '../isolation/outbox.ts'
 import { type Registry, toLocation } from '../registry/registry.ts'
 import { Application } from './application.ts'
 import { FailedEntries } from './failed-entries.ts'
@@ -30,6 +30,8 @@ import { newEntry } from './posting.ts'
 const POLL_MS = 1_000
 const MARKS_POLL_MS = 5_000
 const MARKED_AT_ONCE = 8
+/** Databases of tenants that a diagnosis reads. */
+const MAX_EXAMINED = 200
 
 export class Outbox {
   readonly failed: FailedEntries
@@ -126,6 +128,32 @@ export class Outbox {
     const read = async (placement: string) => ages.set(placement, (await outbox?.oldestSeconds?.(placement)) ?? 0)
     await Promise.allSettled(this.#storage.placements.map(read))
     return ages
+  }
+
+  /**
+   * Waiting entries of kinds that this process does not know, of a newer release or of a missing satellite, by
+   * placement. Of databases of tenants, those with a mark; without unavailable ones.
+   */
+  async unknownKinds(): Promise<readonly (UnknownKind & { readonly placement: string })[]> {
+    const { names } = this.#kernel.outbox
+    const shared = this.#shared
+    const places = [
+      ...(shared ? this.#storage.placements.map((placement) => wholeDatabase(shared, placement)) : []),
+      ...(await this.#marks.some(MAX_EXAMINED)),
+    ]
+    const found = new Map<string, UnknownKind & { readonly placement: string }>()
+    const read = async (location: StorageLocation) => {
+      const { outbox } = this.#storage.driver(location.isolation)
+      const { placement } = location
+      for (const { kind, count, since } of (await outbox.unknownKinds?.(location, names).catch(() => [])) ?? []) {
+        const key = JSON.stringify([placement, kind])
+        const before = found.get(key) ?? { count: 0, since }
+        const first = before.since < since ? before.since : since
+        found.set(key, { placement, kind, count: before.count + count, since: first })
+      }
+    }
+    await forEachConcurrent(places, MARKED_AT_ONCE, read)
+    return [...found.values()]
   }
 
   /** Deletes the ids of entries that were applied long ago. */

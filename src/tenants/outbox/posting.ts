@@ -8,9 +8,8 @@ import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Secrets } from '../../kernel/crypto/crypto.ts'
 import { isValidPostgresJson } from '../../kernel/database/postgres-text.ts'
 import type { Tracing } from '../../kernel/resilience/tracing.ts'
-import type { NewEntry, PostedEntry } from '../isolation/outbox.ts'
+import { MAX_ENTRY_BYTES, type NewEntry, type PostedEntry } from '../isolation/outbox.ts'
 
-const MAX_BYTES = 256 * 1024
 const PURPOSE = 'outbox entry'
 const SQL: Actor = { type: 'host', id: 'sql', name: 'sql' }
 
@@ -35,8 +34,8 @@ export function newEntry(
     throw invalid([{ path: 'context', message: 'must not contain NUL or an unpaired surrogate' }])
   }
   const context = JSON.stringify({ ...currentContext(), traceparent: tracing.traceparent() })
-  if (Buffer.byteLength(payload) + Buffer.byteLength(context) > MAX_BYTES) {
-    const message = "must not exceed 256 KiB as JSON in a tenant's transaction"
+  if (Buffer.byteLength(payload) + Buffer.byteLength(context) > MAX_ENTRY_BYTES) {
+    const message = `must not exceed ${MAX_ENTRY_BYTES / 1024} KiB as JSON in a tenant's transaction`
     throw invalid([{ path: 'payload', message }])
   }
   return { id, kind, payload, context, mac: secrets.sign(signed({ id, tenantId, kind, payload, context }), PURPOSE) }

@@ -26,7 +26,7 @@ interface Kept<Located> extends NegativeEntry<Located> {
 }
 
 export class NegativeCache<Located> {
-  readonly #kept = new LRUCache<string, Kept<Located>>({ max: KEPT })
+  readonly #kept = new LRUCache<string, Kept<Located>>({ maxSize: KEPT, sizeCalculation: () => 1 })
   #generation = 0
 
   get(name: string): NegativeEntry<Located> | undefined {

@@ -19,24 +19,73 @@ interface ReadRow {
   readonly values: readonly (string | null)[]
 }
 
+type Values = readonly (string | null)[]
+
+/** Writes rows in the transaction of an import. */
+export interface RowWriter {
+  /** Whether the transaction is open. */
+  readonly inTransaction: boolean
+  /**
+   * Returns the number of rows.
+   * @param into `insert into "a"."b" ("c") values `
+   */
+  insert(into: string, rows: readonly Values[]): Promise<number>
+  /** Sets the savepoint, releases it, or rolls back to it. */
+  savepoint(how: 'set' | 'release' | 'roll back'): Promise<void>
+}
+
+const SAVEPOINTS = {
+  set: 'savepoint copied_rows',
+  release: 'release savepoint copied_rows',
+  'roll back': 'rollback to savepoint copied_rows',
+} as const
+
+/** Writes to the tenant's connection, with parameters. */
+export function connectionWriter(connection: TenantConnection): RowWriter {
+  let last = { rows: 0, text: '' }
+  const textOf = (into: string, { length }: readonly Values[], width: number) => {
+    if (last.rows !== length) last = { rows: length, text: into + parameters(length, width) }
+    return last.text
+  }
+  return {
+    get inTransaction() {
+      return connection.inTransaction
+    },
+    async insert(into, rows) {
+      const { rowCount } = await connection.query({
+        text: textOf(into, rows, rows[0]?.length ?? 0),
+        values: rows.flat(),
+        keepsScope: true,
+      })
+      return rowCount ?? 0
+    },
+    async savepoint(how) {
+      await connection.query({ text: SAVEPOINTS[how] })
+    },
+  }
+}
+
+const parameters = (rows: number, width: number): string => {
+  const row = (n: number) => `(${Array.from({ length: width }, (_, at) => `$${n * width + at + 1}`).join(',')})`
+  return Array.from({ length: rows }, (_, n) => row(n)).join(',')
+}
+
 export class CopiedRows {
-  readonly #connection: TenantConnection
+  readonly #writer: RowWriter
   readonly #into: string
   readonly #width: number
   readonly #most: number
   #batch: ReadRow[] = []
   #characters = 0
   #inserted = 0
-  readonly #fullText: string
 
-  /** @param table quoted @param columns unquoted names */
-  constructor(connection: TenantConnection, table: string, columns: readonly string[]) {
-    this.#connection = connection
+  /** @param writer for this table only @param table quoted @param columns unquoted names */
+  constructor(writer: RowWriter, table: string, columns: readonly string[]) {
+    this.#writer = writer
     const names = columns.map((name) => `"${name.replaceAll('"', '""')}"`).join(', ')
     this.#into = `insert into ${table} (${names}) overriding system value values `
     this.#width = columns.length
     this.#most = Math.max(1, Math.min(ROWS_AT_ONCE, Math.floor(PARAMETERS_AT_ONCE / columns.length)))
-    this.#fullText = this.#textFor(this.#most)
   }
 
   async add(row: CopiedRow): Promise<void> {
@@ -59,12 +108,12 @@ export class CopiedRows {
     const batch = this.#batch
     this.#batch = []
     this.#characters = 0
-    await this.#connection.query({ text: 'savepoint copied_rows' })
+    await this.#writer.savepoint('set')
     try {
       await this.#insert(batch)
     } catch (error) {
-      if (!this.#connection.inTransaction) throw toImportError(`line ${batch[0]?.line}`, error)
-      await this.#connection.query({ text: 'rollback to savepoint copied_rows' })
+      if (!this.#writer.inTransaction) throw toImportError(`line ${batch[0]?.line}`, error)
+      await this.#writer.savepoint('roll back')
       for (const row of batch) {
         await this.#insert([row]).catch((failure) => {
           throw toImportError(`line ${row.line}`, failure)
@@ -72,22 +121,13 @@ export class CopiedRows {
       }
       throw toImportError(`line ${batch[0]?.line}`, error) // no single row fails
     }
-    await this.#connection.query({ text: 'release savepoint copied_rows' })
+    await this.#writer.savepoint('release')
   }
 
   async #insert(rows: readonly ReadRow[]): Promise<void> {
-    const text = rows.length === this.#most ? this.#fullText : this.#textFor(rows.length)
-    const { rowCount } = await this.#connection.query({
-      text,
-      values: rows.flatMap(({ values }) => values),
-      keepsScope: true,
-    })
-    this.#inserted += rowCount ?? 0
-  }
-
-  #textFor(rows: number): string {
-    const row = (n: number) =>
-      `(${Array.from({ length: this.#width }, (_, at) => `$${n * this.#width + at + 1}`).join(',')})`
-    return this.#into + Array.from({ length: rows }, (_, n) => row(n)).join(',')
+    this.#inserted += await this.#writer.insert(
+      this.#into,
+      rows.map(({ values }) => values),
+    )
   }
 }

@@ -1,5 +1,6 @@
 /** Errors of an import, with the line in the file and a note about the rollback. */
 import { DependencyUnavailable, TenancyError } from '../../kernel/base/errors.ts'
+import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { writeFailure } from '../../kernel/database/write-failures.ts'
 import { asRejected } from '../isolation/rejected-sql.ts'
 
@@ -14,10 +15,14 @@ export function offsetOf(error: unknown, text: string): number | undefined {
   return offset
 }
 
+export const lineBreaks = (text: string, end: number): number => text.slice(0, end).split('\n').length - 1
+
 export function toImportError(where: string, error: unknown): unknown {
   if (DependencyUnavailable.matches(error))
     return withMessage(error, `${where}: the connection to the database of the tenant was lost`)
   if (error instanceof TenancyError) return withMessage(error, `${where}: ${error.message}`)
+  if (isDatabaseUnavailable(error))
+    return DependencyUnavailable(`${where}: the connection to the database of the tenant was lost`, { cause: error })
   const reason = writeFailure(error)
   if (reason !== undefined)
     return DependencyUnavailable(`${where}: the database of the tenant cannot store data: ${reason}`, { cause: error })

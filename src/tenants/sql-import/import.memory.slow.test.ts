@@ -45,12 +45,12 @@ async function heldBytes(): Promise<number> {
   return least
 }
 
-test.each(['postgres', 'sqlite'] as const)(
+test.each(['postgres', 'with tables', 'sqlite'] as const)(
   'imports a file of 100 MB in the memory of one of 10 MB: %s',
-  async (engine) => {
+  async (kind) => {
     const samples: number[] = []
     let [statements, rows] = [0, 0]
-    const hasCopy = engine === 'postgres'
+    const hasCopy = kind !== 'sqlite'
     /** Long statements, rows of COPY and short statements, whose chunks could stay in memory. */
     async function* file(): AsyncGenerator<Buffer> {
       const text = 'x'.repeat(120_000)
@@ -65,9 +65,18 @@ test.each(['postgres', 'sqlite'] as const)(
         if (written >= SAMPLE_EVERY * (samples.length + 1)) samples.push(await heldBytes())
       }
     }
-    const { handles } = { postgres, sqlite }[engine].tenancy.tenants
-    const totals = await importSql(handles.source('acme'), file(), { engine, signal: new AbortController().signal })
-    expect(totals).toMatchObject({ statements, rows })
+    const { handles, tableImports } = (kind === 'sqlite' ? sqlite : postgres).tenancy.tenants
+    const signal = new AbortController().signal
+    async function* withTable() {
+      yield Buffer.from('create table notes (id int, body text);\n')
+      yield* file()
+    }
+    if (kind === 'with tables') await installed(postgres.tenancy, { id: 'tables', name: 'T' })
+    const totals =
+      kind === 'with tables'
+        ? await tableImports.run('tables', withTable(), { baseline: '0001_notes', signal })
+        : await importSql(handles.source('acme'), file(), { engine: kind, signal })
+    expect(totals).toMatchObject({ statements: statements + (kind === 'with tables' ? 1 : 0), rows })
     expect(totals.bytes).toBeGreaterThanOrEqual(FILE_BYTES)
     const [first = 0, ...others] = samples
     expect(others).toHaveLength(9)

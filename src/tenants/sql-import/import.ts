@@ -15,16 +15,14 @@ import { InvalidRequest } from '../../kernel/base/errors.ts'
 import type { ImportSource } from '../handles/router.ts'
 import type { CopiedSequence } from '../isolation/copy.ts'
 import type { Capabilities, TenantConnection } from '../isolation/driver.ts'
-import { CopiedRows } from './copied-rows.ts'
+import { CopiedRows, connectionWriter } from './copied-rows.ts'
 import type { CopiedRow } from './copy-data.ts'
-import { offsetOf, toImportError, toRolledBack } from './errors.ts'
+import { lineBreaks, offsetOf, toImportError, toRolledBack } from './errors.ts'
+import { LONGEST_STATEMENT, readFile } from './file.ts'
 import type { SqlName } from './parser.ts'
 import { type ImportStatement, parseStatement } from './rules.ts'
 import { lineAt, type SqlStatement, StatementReader } from './splitter.ts'
 import { ImportTarget } from './target.ts'
-import { Utf8Text } from './utf8-decoder.ts'
-
-const LONGEST_STATEMENT = 64 * 1024 * 1024
 
 export interface ImportTotals {
   /** Executed statements. */
@@ -106,14 +104,13 @@ class ImportRun {
 
   async file(file: AsyncIterable<Uint8Array>): Promise<void> {
     const { signal, onProgress, isDryRun } = this.#options
-    const text = new Utf8Text()
-    for await (const chunk of file) {
-      await this.#takeAll(this.#reader.read(text.read(chunk)))
-      this.totals.bytes += chunk.length
-      onProgress?.(this.totals)
-    }
-    text.end()
-    await this.#takeAll(this.#reader.end())
+    await readFile(file, this.#reader, {
+      take: (items) => this.#takeAll(items),
+      onBytes: (bytes) => {
+        this.totals.bytes += bytes
+        onProgress?.(this.totals)
+      },
+    })
     await this.#endCopy()
     await this.#checkDeferred()
     signal.throwIfAborted()
@@ -143,7 +140,7 @@ class ImportRun {
       const table = (await this.#target.table(parsed.table)) ?? this.#notOurs(statement, parsed.table, 'table')
       if (parsed.kind === 'copy') {
         this.#reader.expectRows()
-        this.#copied = new CopiedRows(this.#connection, table, parsed.columns)
+        this.#copied = new CopiedRows(connectionWriter(this.#connection), table, parsed.columns)
       } else await this.#insert(statement, parsed.table, table)
     }
     this.totals.statements++
@@ -209,5 +206,3 @@ type SetvalStatement = Extract<ImportStatement, { kind: 'setval' }>
 
 /** Copies a text: a substring would keep the whole chunk of the file in memory. */
 const apart = (text: string): string => Buffer.from(text).toString()
-
-const lineBreaks = (text: string, end: number): number => text.slice(0, end).split('\n').length - 1

@@ -1,4 +1,4 @@
-import { defineError } from '../../kernel/base/errors.ts'
+import { defineError, invalid, type TenancyError } from '../../kernel/base/errors.ts'
 
 export const TenantNotFound = defineError('E_TENANT_NOT_FOUND', 404, 'Tenant not found')
 export const TenantNotIdentified = defineError('E_TENANT_NOT_IDENTIFIED', 400, 'The request names no tenant')
@@ -19,5 +19,12 @@ export const PlanResolvedByHost = defineError('E_PLAN_RESOLVED_BY_HOST', 409, 'T
 export const InstallationFailed = defineError('E_INSTALLATION_FAILED', 500, 'Tenant installation failed')
 export const SqlRejected = defineError('E_SQL_REJECTED', 422, 'The database rejected the SQL')
 
-export const tenantNotFound = (id: string) => TenantNotFound(`Tenant "${id}" not found.`)
 export const RunInProgress = defineError('E_RUN_IN_PROGRESS', 409, 'Another process works on the run')
+
+/** For an unknown id. `E_INVALID_REQUEST` for a value that is not a text, from JavaScript. */
+export const tenantNotFound = (id: unknown, where = ''): TenancyError =>
+  typeof id === 'string'
+    ? TenantNotFound(`Tenant "${id}" not found${where}.`)
+    : invalid([{ path: 'tenantId', message: `must be a text, not ${described(id)}` }])
+
+const described = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'a list' : typeof value)

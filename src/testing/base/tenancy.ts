@@ -3,10 +3,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
+import { configurationOf, type Definition } from '../../service/definition.ts'
 import { tablesOf } from '../../tenancy/composition.ts'
 import { partsOf } from '../../tenancy/parts.ts'
 import type { AnySatellite, Satellite } from '../../tenancy/satellite.ts'
 import { createTenancy, type Tenancy, type TenancyConfig } from '../../tenancy/tenancy.ts'
+import { readTenantMigrations } from '../../tenants/isolation/migrations.ts'
+import type { PlansConfig } from '../../tenants/registry/plans.ts'
 import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { dropWithRoles } from './roles.ts'
@@ -16,21 +19,28 @@ import { createMigratedDatabase } from './template.ts'
 const now = performance.now.bind(performance)
 
 export const TEST_APP_KEY = Buffer.alloc(32, 7).toString('base64')
+/** Keys of a definition that a test has in its own form. */
+const OWN_KEYS = ['database', 'appKey', 'oldAppKeys', 'store', 'placements', 'backups', 'logger', 'role']
+const OWN_VARIABLES = ['DATABASE_URL', 'TENANTRY_APP_KEY', 'TENANTRY_OLD_APP_KEYS', 'REDIS_URL', 'TENANTRY_ROLE']
 const POLL_MS = 10
 const SETTLED_WITHIN_MS = 20_000
 /** Long enough that a slow store on a busy machine does not count as unavailable. */
 const STORE_TIMEOUT_MS = 10_000
 
-export interface TestTenancy<Satellites extends readonly AnySatellite[]> {
-  readonly tenancy: Tenancy<Satellites>
+export interface TestTenancy<
+  Satellites extends readonly AnySatellite[],
+  DB = any,
+  P extends PlansConfig = PlansConfig,
+> {
+  readonly tenancy: Tenancy<Satellites, DB, P>
   readonly url: string
   /**
    * Starts another tenancy on the same database, as another process would. The options are merged into those of the
    * first.
    */
-  open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites>>
+  open(options?: Partial<TenancyConfig<Satellites>>): Promise<Tenancy<Satellites, DB, P>>
   /** Tenancies that are running. */
-  opened(): readonly Tenancy<Satellites>[]
+  opened(): readonly Tenancy<Satellites, DB, P>[]
   /** Stops all tenancies and drops the database with its roles. */
   end(): Promise<void>
 }
@@ -40,15 +50,29 @@ export interface TestTenancy<Satellites extends readonly AnySatellite[]> {
  * server (`tenantry_template_…`) for later tests.
  *
  * @param serverUrl URL of any database of the server, with a role that may create databases and roles.
+ * @param from a definition, or options. A tenancy of a definition has its own application key, store, servers and
+ * backup storage, not those of the definition: name others in `options`.
  * @example
- * const { tenancy, end } = await testTenancy('postgres://postgres@localhost/postgres')
+ * const { tenancy, end } = await testTenancy('postgres://postgres@localhost/postgres', definition)
  * const acme = await installed(tenancy, { id: 'acme', name: 'Acme' })
  * afterAll(end)
  */
-export async function testTenancy<const Satellites extends readonly AnySatellite[] = []>(
+export function testTenancy<DB, P extends PlansConfig, Satellites extends readonly AnySatellite[]>(
   serverUrl: string,
-  options: Partial<TenancyConfig<Satellites>> = {},
+  from: Definition<DB, P, Satellites>,
+  options?: Partial<TenancyConfig<Satellites>>,
+): Promise<TestTenancy<Satellites, DB, P>>
+export function testTenancy<const Satellites extends readonly AnySatellite[] = []>(
+  serverUrl: string,
+  from?: Partial<TenancyConfig<Satellites>>,
+): Promise<TestTenancy<Satellites>>
+export async function testTenancy<Satellites extends readonly AnySatellite[]>(
+  serverUrl: string,
+  from: Definition<any, PlansConfig, Satellites> | Partial<TenancyConfig<Satellites>> = {},
+  more: Partial<TenancyConfig<Satellites>> = {},
 ): Promise<TestTenancy<Satellites>> {
+  const options = { ...(isDefinition(from) ? await optionsOf(from, serverUrl) : from), ...more }
+  if (typeof options.migrations === 'string') options.migrations = await readTenantMigrations(options.migrations)
   const store = options.store ?? postgresStore({ timeoutMs: STORE_TIMEOUT_MS })
   const parts = tablesOf(partsOf(store, (options.satellites ?? []) as readonly Satellite[]))
   const database = await createMigratedDatabase(serverUrl, parts)
@@ -79,6 +103,23 @@ export async function testTenancy<const Satellites extends readonly AnySatellite
     throw error
   }
 }
+
+const isDefinition = <Satellites extends readonly AnySatellite[]>(
+  from: Definition<any, PlansConfig, Satellites> | Partial<TenancyConfig<Satellites>>,
+): from is Definition<any, PlansConfig, Satellites> => 'start' in from && typeof from.start === 'function'
+
+/** Options of a definition, without the places of its data. */
+async function optionsOf<Satellites extends readonly AnySatellite[]>(
+  { config, directory }: Definition<any, PlansConfig, Satellites>,
+  serverUrl: string,
+): Promise<Partial<TenancyConfig<Satellites>>> {
+  const content = { ...without(config, OWN_KEYS), database: { url: serverUrl }, appKey: TEST_APP_KEY }
+  const options = await configurationOf<Satellites>(content, directory, without(process.env, OWN_VARIABLES))
+  return without(options, OWN_KEYS)
+}
+
+const without = <Values extends object>(values: Values, names: readonly string[]): Partial<Values> =>
+  Object.fromEntries(Object.entries(values).filter(([name]) => !names.includes(name))) as Partial<Values>
 
 /**
  * Creates a tenant and waits until its installation has succeeded or failed.

@@ -7,18 +7,21 @@
  */
 import { createHash } from 'node:crypto'
 import pg from 'pg'
+import { MAX_ENTRY_BYTES } from '../../../tenants/isolation/outbox.ts'
 
-export const MAX_ENTRY_BYTES = 256 * 1024
 /** A MAC has 43. */
 const MAX_MAC_BYTES = 100
 
 const SIGNATURE = 'tenantry.post(uuid, text, text, text, text)'
 const SEARCH_PATH = 'pg_catalog, pg_temp'
+/** Increases with each change of the function. Processes of an earlier version leave a newer function as it is. */
+const VERSION = 1
 const BODY = `
+    -- version ${VERSION}
     begin
       if octet_length(kind) > 100 or octet_length(mac) > ${MAX_MAC_BYTES}
           or octet_length(payload) + coalesce(octet_length(context), 0) > ${MAX_ENTRY_BYTES} then
-        raise program_limit_exceeded using message = 'an entry of the outbox exceeds 256 KiB, or its kind or MAC 100 bytes';
+        raise program_limit_exceeded using message = 'an entry of the outbox exceeds ${MAX_ENTRY_BYTES / 1024} KiB, or its kind or MAC 100 bytes';
       end if;
       perform payload::json;
       insert into tenantry.outbox (id, tenant, kind, payload, context, mac)
@@ -36,6 +39,10 @@ export const outboxObjects = (scopeRole: string): string => `
     volatile security definer language plpgsql set search_path = ${SEARCH_PATH} as $function$${BODY}$function$;
   revoke all on function ${SIGNATURE} from public;
   grant execute on function ${SIGNATURE} to ${pg.escapeIdentifier(scopeRole)}`
+
+/** SQL for whether the database has the table, and the function in this version or a newer one. */
+export const hasOutboxObjects = `(to_regclass('tenantry.outbox') is not null and coalesce((
+  select substring(prosrc from '-- version (\\d+)')::int >= ${VERSION} from pg_proc where oid = to_regprocedure('${SIGNATURE}')), false))`
 
 /** Whether a function of the catalog is exactly `tenantry.post`: the only one that may run with the owner's rights. */
 export const isPost = (alias: string): string => `(${alias}.oid is not distinct from to_regprocedure('${SIGNATURE}')

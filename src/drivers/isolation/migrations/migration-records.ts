@@ -59,6 +59,10 @@ export function reading(locator: string): string {
       where locator = ${storage}), '[]') as ran, set_config('tenantry.migrating', ${storage}, true)`
 }
 
+/** Names the storage of the transaction again, after its settings were reset. */
+export const markStorage = (locator: string): string =>
+  `select set_config('tenantry.migrating', ${pg.escapeLiteral(locator)}, true)`
+
 /**
  * Takes the lock, sets its timeout, and instead of reading fails (`isUnexpected`) unless the storage exists in this
  * state.

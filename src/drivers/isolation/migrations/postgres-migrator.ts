@@ -23,6 +23,7 @@ import {
   forgetting,
   hasEnded,
   isUnexpected,
+  markStorage,
   RECORDS,
   recording,
   type StorageRead,
@@ -80,6 +81,16 @@ export class PostgresMigrator {
     if (unknown !== undefined)
       throw MigrationFailed(`The migration ${unknown} is unknown here. Use a version of the host that has it.`)
     await this.#run(client, locator, searchPath, wanted)
+  }
+
+  /** Replaces the records of a storage by the migrations up to `baseline`, without running them. Returns these. */
+  async recordBaseline(client: pg.ClientBase, locator: string, baseline: string | undefined): Promise<readonly Ran[]> {
+    const at = this.#migrations.findIndex(({ name }) => name === baseline)
+    if (baseline !== undefined && at < 0) throw MigrationFailed(`The migration ${baseline} is unknown here.`)
+    const recorded = this.#migrations.slice(0, at + 1)
+    await this.forget(client, locator)
+    await client.query([markStorage(locator), ...recorded.map((one) => recording(locator, one))].join('; '))
+    return recorded
   }
 
   /** Throws `E_BACKUP_INCOMPATIBLE` with the migrations that are unknown or different here. */

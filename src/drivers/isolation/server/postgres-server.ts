@@ -19,7 +19,7 @@ import { adjustPublicRights } from '../roles/public-rights.ts'
 import { isIdle, ScopedConnection, type ScopeMode } from '../scope/scoped-connection.ts'
 import type { Scope } from '../scope/scoped-query.ts'
 import type { Holding } from '../transactions/copy-session.ts'
-import { beginAlone, inTransaction } from '../transactions/owner-transaction.ts'
+import { beginAlone, inTransaction, type TransactionOptions } from '../transactions/owner-transaction.ts'
 import { type AloneOptions, aloneWithTimeout } from '../transactions/storage-lock.ts'
 
 /**
@@ -45,7 +45,7 @@ export interface AdministerOptions extends Pick<AloneOptions, 'partOf'> {
   readonly isAwaited?: boolean | undefined
 }
 
-export interface MigratingOptions<T> {
+export interface MigratingOptions<T> extends Pick<TransactionOptions<T>, 'finish'> {
   /** How long a statement may wait for a lock, in ms; default 10,000. */
   readonly lockTimeoutMs?: number | undefined
   /** Database of the work and of the lock; default the placement's own. */
@@ -54,6 +54,8 @@ export interface MigratingOptions<T> {
   readonly atOnce?: ((client: pg.ClientBase, lockTimeoutMs: number) => Promise<T | undefined>) | undefined
   /** For a copy that may be aborted, even while it waits for the lock. */
   readonly hold?: Holding | undefined
+  /** Whether the connection is closed afterwards, because the work may leave locks or settings in its session. */
+  readonly isTemporary?: boolean | undefined
 }
 
 export class PostgresServer {
@@ -173,14 +175,21 @@ export class PostgresServer {
   async migrating<T>(
     storage: string,
     work: (client: pg.ClientBase, read: StorageRead) => Promise<T>,
-    { lockTimeoutMs = LOCK_TIMEOUT_MS, database = OWN_DATABASE, atOnce, hold }: MigratingOptions<T> = {},
+    {
+      lockTimeoutMs = LOCK_TIMEOUT_MS,
+      database = OWN_DATABASE,
+      atOnce,
+      hold,
+      finish,
+      isTemporary,
+    }: MigratingOptions<T> = {},
   ): Promise<T> {
     const begin = `${beginAlone(storage, lockTimeoutMs)}; ${reading(storage)}`
     const alone = async (client: pg.ClientBase) =>
       (await atOnce?.(client, lockTimeoutMs)) ??
-      inTransaction(client, (opened) => work(client, opened.at(-1)?.rows[0]), { begin })
+      inTransaction(client, (opened) => work(client, opened.at(-1)?.rows[0]), { begin, finish })
     const held = hold ? (client: pg.ClientBase) => hold(client, () => alone(client)) : alone
-    return this.ownedIn(database, held)
+    return isTemporary ? this.#temporarily(database, held) : this.ownedIn(database, held)
   }
 
   /** Runs work on a connection of the owner to the placement's database, outside of any transaction. */
@@ -222,11 +231,13 @@ export class PostgresServer {
 
   /** Runs work on a connection of the owner to a database of the server. The connection to another database is temporary. */
   async ownedIn<T>(database: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
-    if (database === OWN_DATABASE) return this.owned(work)
-    const client = new pg.Client({
-      connectionString: withDatabase(this.#placement.url, database),
-      ...OWNER,
-    })
+    return database === OWN_DATABASE ? this.owned(work) : this.#temporarily(database, work)
+  }
+
+  async #temporarily<T>(database: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> {
+    const { url } = this.#placement
+    const connectionString = database === OWN_DATABASE ? url : withDatabase(url, database)
+    const client = new pg.Client({ connectionString, ...OWNER })
     client.on('error', () => undefined)
     await client.connect()
     try {

@@ -18,10 +18,13 @@ export const sqliteOutbox = (find: (location: StorageLocation) => SqliteStorage 
     if (!storage) return
     const { rows } = await execute(storage, { text: 'select * from temp.tenantry_outbox order by seq' }, FENCED_TOO)
     if (rows.length === 0) return
-    await apply(rows.map((row) => toEntry(row, location.tenantId)))
-    const seqs = JSON.stringify(rows.map(({ seq }) => seq))
+    const entries = rows.map((row) => toEntry(row, location.tenantId))
+    const postponed = await apply(entries)
+    const applied = rows.filter((_, at) => !postponed?.entries.has(entries[at] as PostedEntry))
+    const seqs = JSON.stringify(applied.map(({ seq }) => seq))
     const text = 'delete from temp.tenantry_outbox where seq in (select value from json_each(?))'
     await execute(storage, { text, values: [seqs] }, FENCED_TOO)
+    if (postponed) throw postponed.error
   },
 })
 

@@ -11,16 +11,27 @@ export const lockOf = (locator: string): string => lockOn(pg.escapeLiteral(locat
 export const beginAlone = (locator: string, lockTimeoutMs: number): string =>
   `begin; select pg_advisory_xact_lock(${lockOf(locator)}); set local lock_timeout = ${Number(lockTimeoutMs)}`
 
+export interface TransactionOptions<T> {
+  readonly begin?: string
+  /** Calls `commit`, for example inside a transaction of another database; otherwise the transaction is rolled back. */
+  readonly finish?: ((result: T, commit: () => Promise<void>) => Promise<void>) | undefined
+}
+
 /** Runs `work` in a transaction that `begin` has begun. Rolls back on an error. */
 export function inTransaction<T>(
   client: pg.ClientBase,
   work: (opened: readonly pg.QueryResult[]) => Promise<T>,
-  { begin = 'begin' }: { begin?: string } = {},
+  { begin = 'begin', finish = (_, commit) => commit() }: TransactionOptions<T> = {},
 ): Promise<T> {
   return orRollback(client, async () => {
     const opened = (await client.query(begin)) as unknown as pg.QueryResult | pg.QueryResult[]
     const result = await work([opened].flat())
-    await client.query('commit')
+    let isCommitted = false
+    await finish(result, async () => {
+      await client.query('commit')
+      isCommitted = true
+    })
+    if (!isCommitted) await client.query('rollback')
     return result
   })
 }

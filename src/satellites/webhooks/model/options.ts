@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { type HostSchema, toSchema } from '../../../kernel/declarations/host-schema.ts'
+import { type HostSchema, toSchema, type ZodSchema } from '../../../kernel/declarations/host-schema.ts'
 import { EventName } from './event-names.ts'
 
 /** Schemas of the events that a host has declared. */
@@ -61,7 +61,7 @@ export type EventOf<Events extends object> = [keyof Events] extends [never] ? st
 
 /** Payload of an event to dispatch. */
 export type PayloadOf<Events extends object, Event extends string> = Event extends keyof Events
-  ? Events[Event] extends z.ZodType
+  ? Events[Event] extends ZodSchema
     ? z.input<Events[Event]>
     : Readonly<Record<string, unknown>>
   : Readonly<Record<string, unknown>>

@@ -2,9 +2,6 @@ import { createTenancy, schemaPg } from 'tenantry'
 import { applicationOf, CONFIG } from './application.js'
 import { fetchApplication } from './fetch-application.js'
 
-/** Created by the first request: a build imports this module, too. */
-let application
-
 async function start() {
   const { DATABASE_URL, TENANTRY_APP_KEY } = process.env
   const tenancy = await createTenancy({
@@ -14,10 +11,16 @@ async function start() {
     isolation: [schemaPg()],
     role: 'api',
   })
-  return fetchApplication(applicationOf(tenancy))
+  const application = applicationOf(tenancy)
+  return { ...application, fetch: fetchApplication(application) }
 }
 
-export async function handle(request) {
-  application ??= start()
-  return (await application)(request)
+let started
+
+/** Started by the first request: a build imports this module, too. */
+export function application() {
+  started ??= start()
+  return started
 }
+
+export const handle = async (request) => (await application()).fetch(request)

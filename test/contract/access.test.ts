@@ -1,0 +1,4 @@
+import { access } from './access.ts'
+import { coverPart } from './coverage.ts'
+
+coverPart(access)
