@@ -73,10 +73,10 @@ export {
 } from './tenancy/satellite.ts'
 export { type Tables, tables } from './tenancy/tables.ts'
 export type { Core, Tenancy } from './tenancy/tenancy.ts'
-export type { EraseRequest, Erasure } from './tenants/erasure/erasure.ts'
-export * from './tenants/erasure/errors.ts'
 export { PatternUnknown, SessionNotFound, TokenExists, TokenNotFound } from './tenancy/tokens/errors.ts'
 export type { BrowserSession, NewToken, Token, TokenWithSecret } from './tenancy/tokens/resource.ts'
+export type { EraseRequest, Erasure } from './tenants/erasure/erasure.ts'
+export * from './tenants/erasure/errors.ts'
 export type { Guard, GuardDecision, GuardOptions } from './tenants/guard/guard.ts'
 export type { QuotaEnforcing, QuotaOptions, RouteCheck } from './tenants/guard/quota-hook.ts'
 export {
