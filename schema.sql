@@ -231,6 +231,24 @@ create table command_run_items (
 create index command_run_items_pending on command_run_items (run_id, tenant_id) where state = 'pending';
 create index command_run_items_tenant on command_run_items (tenant_id);
 
+-- adoptions/0001_adoptions
+create table adoptions (
+  tenant_id text primary key,
+  adoption_id uuid not null unique,
+  isolation text not null,
+  placement text not null,
+  locator text not null,
+  state text not null check (state in ('adopting', 'adopted', 'releasing')),
+  name text not null,
+  metadata jsonb not null,
+  migrations text[] not null,
+  digest text not null,
+  was_released boolean not null,
+  lease_until timestamptz(3) not null,
+  created_at timestamptz(3) not null default now()
+);
+create index adoptions_unfinished on adoptions (lease_until) where state = 'adopting';
+
 -- erasures/0001_erasures
 create table erasures (
   tenant_id text primary key,
@@ -250,24 +268,6 @@ create table erasures (
   check ((state = 'completed') = (report is not null))
 );
 create index erasures_unfinished on erasures (requested_at) where state <> 'completed';
-
--- adoptions/0001_adoptions
-create table adoptions (
-  tenant_id text primary key,
-  adoption_id uuid not null unique,
-  isolation text not null,
-  placement text not null,
-  locator text not null,
-  state text not null check (state in ('adopting', 'adopted', 'releasing')),
-  name text not null,
-  metadata jsonb not null,
-  migrations text[] not null,
-  digest text not null,
-  was_released boolean not null,
-  lease_until timestamptz(3) not null,
-  created_at timestamptz(3) not null default now()
-);
-create index adoptions_unfinished on adoptions (lease_until) where state = 'adopting';
 
 -- tenants/0001_tenants
 create table tenants (

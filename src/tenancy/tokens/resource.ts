@@ -19,7 +19,7 @@ export const Tenants = z.array(TenantId).min(1).max(100)
 export const NewToken = z.strictObject({
   name: TokenName.meta({ description: 'Name in the audit log; unique' }),
   may: May.meta({
-    description: 'Permitted operations: names, prefixes with *, admin, read, runtime, reveal; ! denies',
+    description: 'Permitted operations: names, prefixes with *, admin, read, runtime, reveal, erase; ! denies',
   }),
   tenants: Tenants.optional().meta({
     description: 'Tenants that the token is limited to; it calls only operations of these tenants',
