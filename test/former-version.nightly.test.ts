@@ -13,7 +13,7 @@ import { type Child, PROGRAM, type Program, programWith } from '../src/cli/progr
 import { verifyWebhook } from '../src/satellites/webhooks/verify.ts'
 import { createTestDatabase, type TestDatabase } from '../src/testing/base/database.ts'
 import { eventually, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
-import { lastRelease, recordedFile } from './releases/recorded.ts'
+import { formerRelease, recordedFile } from './releases/recorded.ts'
 import { freePort } from './support/free-port.ts'
 import { type Receiver, startReceiver } from './support/receiver.ts'
 
@@ -31,8 +31,8 @@ let tenantry: Program
 
 beforeAll(async () => {
   await mkdir(join(MODULES, '.cache'), { recursive: true })
-  former = await mkdtemp(join(MODULES, '.cache', `tenantry-${lastRelease}-`))
-  await promisify(execFile)('tar', ['-xzf', recordedFile(lastRelease, 'program.tgz'), '-C', former])
+  former = await mkdtemp(join(MODULES, '.cache', `tenantry-${formerRelease}-`))
+  await promisify(execFile)('tar', ['-xzf', recordedFile(formerRelease, 'program.tgz'), '-C', former])
   directory = await mkdtemp(join(tmpdir(), 'tenantry-former-'))
   const config = { egress: { allowHttp: true, allowPrivateNetworks: true } }
   await writeFile(join(directory, 'tenantry.config.json'), JSON.stringify(config))

@@ -6,10 +6,10 @@ import { migrate } from '../src/kernel/database/migrations.ts'
 import { catalogueOf } from '../src/service/catalogue.ts'
 import { satellites } from '../src/service/main.ts'
 import { createTestDatabase } from '../src/testing/base/database.ts'
-import { lastRelease, readRecorded } from './releases/recorded.ts'
+import { formerRelease, readRecorded } from './releases/recorded.ts'
 
 const { tables } = catalogueOf(satellites)
-const released: Record<string, Record<string, string>> = readRecorded(lastRelease, 'migrations.json')
+const released: Record<string, Record<string, string>> = readRecorded(formerRelease, 'migrations.json')
 
 /** Migrations of the last release, and further ones by `part/name`. */
 const releasedWith = (...further: string[]) =>

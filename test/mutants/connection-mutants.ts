@@ -125,10 +125,10 @@ export const CONNECTION_MUTANTS: readonly SourceMutant[] = [
     name: 'one handle for all tenants',
     story: 'The cache of handles is keyed without the tenant.',
     file: 'tenants/handles/handles.ts',
-    replace: `    const kept = this.#kept.get(tenant.id)
-    if (kept?.locator === location.locator) return kept.handle`,
+    replace: `    const kept = this.#kept.get(id)
+    const hasStorage = kept?.locator === location.locator`,
     by: `    const [kept] = [...this.#kept.values()]
-    if (kept) return kept.handle`,
+    const hasStorage = kept !== undefined`,
     tests: SOURCE_TESTS,
   },
   {
