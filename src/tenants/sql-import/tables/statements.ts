@@ -12,7 +12,7 @@ import { forbiddenIn } from './forbidden.ts'
 import { type Reject, routineEdits } from './routines.ts'
 import type { SchemaNames } from './schema-names.ts'
 import { assertActions } from './table-actions.ts'
-import { edited, isSign, isWords, shownOpening, type Token, tokensOf } from './tokens.ts'
+import { edited, isSign, isWords, nameEnd, shownOpening, type Token, tokensOf } from './tokens.ts'
 
 export type DumpStatement =
   | { readonly action: 'rows' }
@@ -59,6 +59,13 @@ const RULES: readonly Rule[] = [
       'comment on table|column|type|domain|function|procedure|sequence|index|constraint|view|materialized|trigger|statistics',
     kind: 'COMMENT',
   },
+]
+
+/** Kinds of objects whose owners are skipped. */
+const OWNED = [
+  'materialized view',
+  'foreign table',
+  'table|view|sequence|index|function|procedure|routine|aggregate|type|domain|schema|statistics',
 ]
 
 const EXTENSIONS =
@@ -130,8 +137,7 @@ function skippedOf(tokens: readonly Token[], names: SchemaNames): Skipped | unde
   if (isWords(tokens, 0, 'grant|revoke') || isWords(tokens, 0, 'alter default privileges')) return 'grants'
   if (isWords(tokens, 0, 'reset session authorization')) return 'owners'
   const last = tokens.length - 1
-  if (isWords(tokens, 0, 'alter') && isWords(tokens, last - 2, 'owner to') && tokens[last]?.name !== undefined)
-    return 'owners'
+  if (isOwnerChange(tokens)) return 'owners'
   if (isWords(tokens, 0, 'create schema')) {
     const named = isWords(tokens, 2, 'if not exists') ? tokens[5] : tokens[2]
     const isAll = named !== undefined && named === tokens[last] && named.name !== undefined
@@ -145,6 +151,17 @@ function skippedOf(tokens: readonly Token[], names: SchemaNames): Skipped | unde
   )
     return 'settings'
   return undefined
+}
+
+/** `alter table only public.notes owner to app`; with other actions, the statement is not skipped. */
+function isOwnerChange(tokens: readonly Token[]): boolean {
+  if (!isWords(tokens, 0, 'alter')) return false
+  const words = OWNED.find((kind) => isWords(tokens, 1, kind))
+  if (words === undefined) return false
+  let at = nameEnd(tokens, 1 + words.split(' ').length)
+  if (isSign(tokens[at], '('))
+    at = tokens.findIndex((token, index) => index > at && isSign(token, ')') && token.depth === 0) + 1
+  return isWords(tokens, at, 'owner to') && tokens[at + 2]?.name !== undefined && tokens.length === at + 3
 }
 
 function assertTokens(tokens: readonly Token[], reject: Reject): void {
