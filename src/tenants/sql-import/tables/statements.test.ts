@@ -185,6 +185,27 @@ test('accepts words of rejected phrases as names', () => {
   }
 })
 
+test.each([
+  'create view public.v as select public.x from public.a public',
+  'create view public.v as select public.x from public.b join (select 1 as x) as public on true',
+  'create view public.v as with "public" as (select 1 as x) select public.x from "public"',
+  'create view public.v as with b as (select 1), public as (select 1 as x) select public.x from public',
+  `create function public.f() returns int language sql as 'select public.x from public.a as public'`,
+  'create function public.f() returns int begin atomic select public.x from public.a as public; end',
+])('rejects the name of the schema as an alias in %j', (text) => {
+  expect(() => parse(`\n${text}`)).toThrow(/^line 2: CREATE .*an object with the name of its schema is ambiguous/)
+})
+
+test.each([
+  'create view x.v as select a.is_x as x, (a.b is distinct from c) as x from x.a where x group by x order by x',
+  'create table x.a (b int, x int check (x > 0), unique (b, x))',
+  'create index i on x.a using btree (b, x)',
+  'create view x.v as select extract(epoch from x) as x, case when b is distinct from c then x end from only x.a',
+  'create function x.f() returns int language plpgsql as $$ begin select a into x from b; x := 1; return x; end $$',
+])('accepts a column with the name of the schema in %j', (text) => {
+  expect(parse(`create table x.a ();${text}`)).toMatchObject([{ action: 'run' }, { action: 'run' }])
+})
+
 test('rejects objects of a second schema', () => {
   expect(() => parse('create table public.a ();\ncreate table billing.b ()')).toThrow(
     /^line 2: CREATE TABLE: the file has objects of public and of billing; write the dump with pg_dump --schema=NAME/,

@@ -10,7 +10,7 @@ import { InvalidRequest } from '../../../kernel/base/errors.ts'
 import { lineAt, type SqlStatement } from '../splitter.ts'
 import { forbiddenIn } from './forbidden.ts'
 import { type Reject, routineEdits } from './routines.ts'
-import type { SchemaNames } from './schema-names.ts'
+import { AMBIGUOUS, type SchemaNames } from './schema-names.ts'
 import { assertActions } from './table-actions.ts'
 import { edited, isSign, isWords, nameEnd, shownOpening, type Token, tokensOf } from './tokens.ts'
 
@@ -113,6 +113,8 @@ export function dumpStatement(statement: SqlStatement, names: SchemaNames): Dump
   assertTokens(tokens, reject)
   if (rule.creates) assertCreatedName(tokens, rule, names, reject)
   assertRule(tokens, rule, reject)
+  const alias = names.alias(withoutComment(tokens, rule))
+  if (alias) reject(alias, AMBIGUOUS)
   const edits =
     rule.kind === 'CREATE FUNCTION' ? routineEdits(tokens, names, reject) : names.edits(withoutComment(tokens, rule))
   return { action: 'run', kind, text: edited(statement.text, edits).slice(statement.start) }
@@ -183,8 +185,7 @@ function assertCreatedName(tokens: readonly Token[], { words }: Rule, names: Sch
       `the file has objects of ${names.own ?? 'its schema'} and of ${token.name}; write the dump with pg_dump --schema=NAME for one schema`,
     )
   }
-  if (tokens[at + 2]?.name === token.name)
-    reject(token, 'an object with the name of its schema is ambiguous; rename it')
+  if (tokens[at + 2]?.name === token.name) reject(token, AMBIGUOUS)
 }
 
 function assertRule(tokens: readonly Token[], { words, check }: Rule, reject: Reject): void {
