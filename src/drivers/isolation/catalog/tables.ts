@@ -5,6 +5,7 @@
  *   read every table of every tenant in the database.
  * - Objects of extensions are excluded. Partitions are read and written through their partitioned table. Children by
  *   inheritance are separate tables with their own rows.
+ * - Catalog names are qualified: the search path may name the schema first, and its functions must not be called.
  * - Sub-selects end with a limit instead of `exists`: for `exists`, the planner may scan a whole catalog that it
  *   believes to be small.
  */
@@ -67,12 +68,12 @@ export const copiedColumns = ({ columns }: StoredTable): CopiedColumn[] =>
 export const relationsOf = (schema: string): string => `
   relation as materialized (
     select c.oid, relname, relkind, relispartition, relnamespace
-    from pg_namespace n
-    join pg_depend d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = n.oid and d.refobjsubid = 0
-      and d.classid = 'pg_class'::regclass and d.objsubid = 0
-    join pg_class c on c.oid = d.objid
+    from pg_catalog.pg_namespace n
+    join pg_catalog.pg_depend d on d.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and d.refobjid = n.oid and d.refobjsubid = 0
+      and d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and d.objsubid = 0
+    join pg_catalog.pg_class c on c.oid = d.objid
     where nspname = ${pg.escapeLiteral(schema)} and relkind in ('r', 'p', 'S', 'v', 'm') and not exists (
-      select from pg_depend e where e.classid = 'pg_class'::regclass and e.objid = c.oid and e.objsubid = 0 and e.deptype = 'e'))`
+      select from pg_catalog.pg_depend e where e.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and e.objid = c.oid and e.objsubid = 0 and e.deptype = 'e'))`
 
 /**
  * Selects one row with a `StoredSchema`, or none if the schema does not exist. The search path determines how types are
@@ -81,42 +82,42 @@ export const relationsOf = (schema: string): string => `
 const storedText = (schema: string): string => `
   with ${relationsOf(schema)}
   select
-    coalesce((select json_agg(json_build_object(
+    coalesce((select pg_catalog.json_agg(pg_catalog.json_build_object(
       'name', relname,
       'isPartitioned', relkind = 'p',
       'hasForeignRows', relkind = 'p' and coalesce((
-        select true from pg_partition_tree(relation.oid) t
-        where (select f.relkind from pg_class f where f.oid = t.relid) = 'f' limit 1), false),
+        select true from pg_catalog.pg_partition_tree(relation.oid) t
+        where (select f.relkind from pg_catalog.pg_class f where f.oid = t.relid) = 'f' limit 1), false),
       'columns', array(
-        select json_build_object(
+        select pg_catalog.json_build_object(
           'name', attname,
-          'type', format_type(atttypid, atttypmod),
+          'type', pg_catalog.format_type(atttypid, atttypmod),
           'isGenerated', attgenerated <> '',
           'isFilled', attname = 'tenant_id' and coalesce((
-            select true from pg_attrdef join pg_depend d on d.classid = 'pg_attrdef'::regclass and d.objid = pg_attrdef.oid
-            where adrelid = attrelid and adnum = attnum and refclassid = 'pg_proc'::regclass
-              and refobjid = to_regprocedure('tenantry.current_tenant()')
-              and pg_get_expr(adbin, adrelid) ~ '^(tenantry\\.)?current_tenant\\(\\)$' limit 1), false),
-          'ownType', case when typnamespace = relnamespace then quote_ident(typname) end,
+            select true from pg_catalog.pg_attrdef join pg_catalog.pg_depend d on d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass and d.objid = pg_attrdef.oid
+            where adrelid = attrelid and adnum = attnum and refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass
+              and refobjid = pg_catalog.to_regprocedure('tenantry.current_tenant()')
+              and pg_catalog.pg_get_expr(adbin, adrelid) ~ '^(tenantry\\.)?current_tenant\\(\\)$' limit 1), false),
+          'ownType', case when typnamespace = relnamespace then pg_catalog.quote_ident(typname) end,
           'isRequired', (attnotnull or typnotnull) and not atthasdef and attidentity = '' and typdefault is null)
-        from pg_attribute join pg_type on pg_type.oid = atttypid
+        from pg_catalog.pg_attribute join pg_catalog.pg_type on pg_type.oid = atttypid
         where attrelid = relation.oid and attnum > 0 and not attisdropped order by attnum)
-      ) order by relname collate "C")
+      ) order by relname collate pg_catalog."C")
       from relation where relkind in ('r', 'p') and not (relispartition and exists (
-        select from pg_partition_ancestors(relation.oid) a join pg_class p on p.oid = a.relid
+        select from pg_catalog.pg_partition_ancestors(relation.oid) a join pg_catalog.pg_class p on p.oid = a.relid
         where p.oid <> relation.oid and p.relnamespace = relation.relnamespace))), '[]') as tables,
-    coalesce((select json_agg(json_build_object(
+    coalesce((select pg_catalog.json_agg(pg_catalog.json_build_object(
       'name', relname,
-      'increment', seqincrement::text,
-      'cache', seqcache::text,
+      'increment', seqincrement::pg_catalog.text,
+      'cache', seqcache::pg_catalog.text,
       'column', (
-        select json_build_object('table', t.relname, 'name', attname)
-        from pg_depend d join pg_class t on t.oid = refobjid join pg_attribute on attrelid = t.oid and attnum = refobjsubid
-        where d.classid = 'pg_class'::regclass and d.objid = relation.oid and refclassid = 'pg_class'::regclass
+        select pg_catalog.json_build_object('table', t.relname, 'name', attname)
+        from pg_catalog.pg_depend d join pg_catalog.pg_class t on t.oid = refobjid join pg_catalog.pg_attribute on attrelid = t.oid and attnum = refobjsubid
+        where d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass and d.objid = relation.oid and refclassid = 'pg_catalog.pg_class'::pg_catalog.regclass
           and d.deptype in ('a', 'i') and t.relnamespace = relation.relnamespace limit 1)
-      ) order by relname collate "C")
-      from relation join pg_sequence on seqrelid = relation.oid where relkind = 'S'), '[]') as sequences
-  from pg_namespace where nspname = ${pg.escapeLiteral(schema)}`
+      ) order by relname collate pg_catalog."C")
+      from relation join pg_catalog.pg_sequence on seqrelid = relation.oid where relkind = 'S'), '[]') as sequences
+  from pg_catalog.pg_namespace where nspname = ${pg.escapeLiteral(schema)}`
 
 /**
  * Returns undefined if the schema does not exist. Types of the schema, and types found by `searchPath`, are spelled
@@ -130,10 +131,10 @@ export async function readStored(
   const path = pg.escapeLiteral(`${pg.escapeIdentifier(schema)}, pg_catalog, ${searchPath}`)
   const [, , stored] = await all(
     client,
-    `select set_config('tenantry.path_before', current_setting('search_path'), true)`,
-    `select set_config('search_path', ${path}, true)`,
+    `select pg_catalog.set_config('tenantry.path_before', pg_catalog.current_setting('search_path'), true)`,
+    `select pg_catalog.set_config('search_path', ${path}, true)`,
     storedText(schema),
-    `select set_config('search_path', current_setting('tenantry.path_before'), true)`,
+    `select pg_catalog.set_config('search_path', pg_catalog.current_setting('tenantry.path_before'), true)`,
   )
   return stored?.rows[0]
 }

@@ -35,7 +35,7 @@ export async function importTables(
   read: StorageRead,
   fill: (tables: TableImport) => Promise<void>,
 ): Promise<ImportedTables> {
-  await client.query(`${setting(LOADING)}; set local search_path = pg_catalog`)
+  await client.query(`${setting(LOADING)}; set local search_path = pg_catalog, pg_temp`)
   await assertNoRows(client, schema)
   const isUpToDate = migrator.isUpToDate(read.ran.map(({ name }) => name))
   const before = isUpToDate && read.ran.length > 0 ? await existingIn(client, schema, searchPath) : undefined

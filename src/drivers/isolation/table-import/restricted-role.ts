@@ -11,11 +11,14 @@
  */
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
+import { InvalidRequest } from '../../../kernel/base/errors.ts'
+import { sqlState } from '../../../kernel/database/database.ts'
 import { NotSupported } from '../../../tenants/isolation/driver.ts'
 import type { TableImport } from '../../../tenants/isolation/table-import.ts'
 import { isIdle } from '../scope/scoped-connection.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
+const OBJECT_IN_USE = '55006'
 
 const SAVEPOINTS = {
   set: 'savepoint imported_rows',
@@ -95,22 +98,47 @@ export class RestrictedRole implements TableImport {
   }
 
   /**
-   * Runs the checks of a commit with the rights of the role, and resets the settings that statements may have changed.
-   * No statement of the file may follow.
+   * Runs the checks of a commit with the rights of the role, closes cursors, which PostgreSQL reads at the commit, and
+   * resets the settings that statements may have changed. No statement of the file may follow.
    */
   async end(): Promise<void> {
     await this.run('set constraints all immediate')
     await this.#client.query(
-      `reset all; set local lock_timeout = ${LOCK_TIMEOUT_MS}; set local search_path = pg_catalog`,
+      `close all; reset all; set local lock_timeout = ${LOCK_TIMEOUT_MS}; set local search_path = pg_catalog, pg_temp`,
     )
     await this.#client.query(`drop schema ${pg.escapeIdentifier(this.name)} cascade`)
   }
 
-  /** Gives the objects of the role to the current user, and drops the role. */
+  /**
+   * Gives the objects of the role to the current user, and drops the role. Throws `E_INVALID_REQUEST` if a trigger of
+   * the file would run at the commit: ALTER TABLE rejects tables with pending events, REASSIGN OWNED does not.
+   */
   async leave(): Promise<void> {
     const role = pg.escapeIdentifier(this.name)
+    await this.#client.query(ownTables(this.name)).catch(pendingEvents)
     await this.#client.query(`reassign owned by ${role} to current_user; drop owned by ${role}; drop role ${role}`)
   }
+}
+
+/** @param role unquoted */
+const ownTables = (role: string): string => `do $do$
+  declare
+    own pg_catalog.oid;
+  begin
+    for own in
+      select c.oid from pg_catalog.pg_class c join pg_catalog.pg_roles r on r.oid = c.relowner
+      where r.rolname = ${pg.escapeLiteral(role)} and c.relkind in ('r', 'p')
+    loop
+      execute pg_catalog.format('alter table %s owner to current_user', own::pg_catalog.regclass);
+    end loop;
+  end $do$`
+
+function pendingEvents(error: unknown): never {
+  if (sqlState(error) !== OBJECT_IN_USE) throw error
+  throw InvalidRequest(
+    'A deferred trigger of the file would run again at the commit. Remove the trigger, or create it by a migration.',
+    { cause: error },
+  )
 }
 
 /** An error inside the function has the position in the statement as the internal position. */

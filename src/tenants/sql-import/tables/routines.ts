@@ -5,7 +5,7 @@
  * clauses, only a search path within the schema of the dump.
  */
 import { forbiddenIn } from './forbidden.ts'
-import type { SchemaNames } from './schema-names.ts'
+import { AMBIGUOUS, type SchemaNames } from './schema-names.ts'
 import { contentOf, type Edit, edited, isSign, isWords, type Token, tokensOf, toLiteral } from './tokens.ts'
 
 /** Throws at a token. */
@@ -48,7 +48,8 @@ function bodyEdits(tokens: readonly Token[], at: number, names: SchemaNames, rej
   const inside = tokensOf(body)
   const open = inside.find(({ kind }) => kind === 'open')
   if (open) reject(token, 'the body of the function contains an unclosed quote or comment')
-  const found = forbiddenIn(inside)
+  const alias = names.alias(inside)
+  const found = alias ? { token: alias, reason: AMBIGUOUS } : forbiddenIn(inside)
   if (found) {
     const start = token.start + (tag ?? "'").length + found.token.start
     reject({ ...found.token, start }, `in the body of the function: ${found.reason}`)

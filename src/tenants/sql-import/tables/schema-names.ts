@@ -6,10 +6,22 @@
  *
  * The schema of a dump is that of its first object. A dump has objects of one schema.
  */
-import { contentOf, type Edit, isSign, type Token, tokensOf, toLiteral, toName } from './tokens.ts'
+import { contentOf, type Edit, isSign, isWords, type Token, tokensOf, toLiteral, toName } from './tokens.ts'
 
 /** Types whose values are names of objects. */
 const NAMES_OBJECTS = /^reg(class|type|proc|procedure|oper|operator|collation)$/
+
+export const AMBIGUOUS = 'an object with the name of its schema is ambiguous; rename it'
+
+/** Words before the tables of a query, and before its other parts. */
+const BEFORE_TABLES = new Set(['from', 'join', 'update', 'into', 'using'])
+const BEFORE_OTHERS = new Set(
+  'select where on set values returning group having order limit offset fetch window union except intersect then loop'.split(
+    ' ',
+  ),
+)
+/** Words before a table. A name after another word is an alias. */
+const BEFORE_A_TABLE = new Set([...BEFORE_TABLES, 'lateral', 'only', 'of'])
 
 export class SchemaNames {
   readonly #target: string
@@ -55,6 +67,25 @@ export class SchemaNames {
     })
   }
 
+  /**
+   * The alias of a table, or the name of a query in WITH, that is the name of the schema: its columns cannot be
+   * distinguished from objects of the schema.
+   */
+  alias(tokens: readonly Token[]): Token | undefined {
+    if (this.#own === undefined) return undefined
+    let areTables: boolean[] = []
+    for (const [at, token] of tokens.entries()) {
+      const { word, depth } = token
+      areTables = isSign(token, ';') ? [] : areTables.slice(0, depth + 1)
+      const isComparison = word === 'from' && tokens[at - 1]?.word === 'distinct'
+      if (BEFORE_OTHERS.has(word)) areTables[depth] = false
+      else if (BEFORE_TABLES.has(word) && !isComparison) areTables[depth] = true
+      if (token.name !== this.#own || isSign(tokens[at + 1], '.') || isSign(tokens[at - 1], '.')) continue
+      if (isQueryName(tokens, at) || (areTables[depth] && isAfterTable(tokens[at - 1]))) return token
+    }
+    return undefined
+  }
+
   #inString(tokens: readonly Token[], token: Token, at: number): Edit[] {
     const content = contentOf(token)
     const isName = isSign(tokens[at + 1], ':') && isSign(tokens[at + 2], ':') && this.#isType(tokens, at + 3)
@@ -72,3 +103,11 @@ export class SchemaNames {
     return NAMES_OBJECTS.test(tokens[isQualified ? at + 2 : at]?.name ?? '')
   }
 }
+
+const isAfterTable = (token: Token | undefined): boolean =>
+  isSign(token, ')') || (token?.name !== undefined && !BEFORE_A_TABLE.has(token.word))
+
+/** `with public as (..)` */
+const isQueryName = (tokens: readonly Token[], at: number): boolean =>
+  isWords(tokens, at - 1, 'with|recursive') ||
+  (isSign(tokens[at - 1], ',') && isWords(tokens, at + 1, 'as') && isSign(tokens[at + 2], '('))

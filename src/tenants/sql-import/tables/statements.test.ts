@@ -76,6 +76,8 @@ test.each<[string, string]>([
   ['alter table public.a owner to app', 'owners'],
   ['alter function public.f(a integer, b text) owner to "App owner"', 'owners'],
   ['alter schema public owner to x', 'owners'],
+  ['alter table if exists only public."owner" owner to owner', 'owners'],
+  ['alter materialized view public.a owner to app', 'owners'],
   ["set session authorization 'app'", 'owners'],
   ['reset session authorization', 'owners'],
   ['grant select on table public.a to public', 'grants'],
@@ -130,6 +132,9 @@ test.each<[string, RegExp]>([
   ['alter table a add b int, no force row level security', /^line 2: ALTER TABLE: row security of a dump/],
   ['alter table a enable always trigger t', /^line 2: ALTER TABLE: ENABLE ALWAYS is not accepted/],
   ['alter table a disable rule r', /^line 2: ALTER TABLE: DISABLE RULE is not accepted/],
+  ['alter table public.a add column b text, owner to app', /^line 2: ALTER TABLE: OWNER TO is not accepted/],
+  ['alter table a owner to app, add b int', /^line 2: ALTER TABLE: OWNER TO is not accepted/],
+  ['alter table a rename owner to app', /^line 2: ALTER TABLE: RENAME OWNER is not accepted/],
   ['alter table a set schema b', /^line 2: ALTER TABLE: SET SCHEMA is not accepted/],
   ['alter table a rename to b', /^line 2: ALTER TABLE: RENAME TO is not accepted/],
   ['alter role app superuser', /^line 2: ALTER ROLE is not accepted/],
@@ -178,6 +183,27 @@ test('accepts words of rejected phrases as names', () => {
   ]) {
     expect(texts(text)).toEqual([text])
   }
+})
+
+test.each([
+  'create view public.v as select public.x from public.a public',
+  'create view public.v as select public.x from public.b join (select 1 as x) as public on true',
+  'create view public.v as with "public" as (select 1 as x) select public.x from "public"',
+  'create view public.v as with b as (select 1), public as (select 1 as x) select public.x from public',
+  `create function public.f() returns int language sql as 'select public.x from public.a as public'`,
+  'create function public.f() returns int begin atomic select public.x from public.a as public; end',
+])('rejects the name of the schema as an alias in %j', (text) => {
+  expect(() => parse(`\n${text}`)).toThrow(/^line 2: CREATE .*an object with the name of its schema is ambiguous/)
+})
+
+test.each([
+  'create view x.v as select a.is_x as x, (a.b is distinct from c) as x from x.a where x group by x order by x',
+  'create table x.a (b int, x int check (x > 0), unique (b, x))',
+  'create index i on x.a using btree (b, x)',
+  'create view x.v as select extract(epoch from x) as x, case when b is distinct from c then x end from only x.a',
+  'create function x.f() returns int language plpgsql as $$ begin select a into x from b; x := 1; return x; end $$',
+])('accepts a column with the name of the schema in %j', (text) => {
+  expect(parse(`create table x.a ();${text}`)).toMatchObject([{ action: 'run' }, { action: 'run' }])
 })
 
 test('rejects objects of a second schema', () => {

@@ -10,9 +10,9 @@ import { InvalidRequest } from '../../../kernel/base/errors.ts'
 import { lineAt, type SqlStatement } from '../splitter.ts'
 import { forbiddenIn } from './forbidden.ts'
 import { type Reject, routineEdits } from './routines.ts'
-import type { SchemaNames } from './schema-names.ts'
+import { AMBIGUOUS, type SchemaNames } from './schema-names.ts'
 import { assertActions } from './table-actions.ts'
-import { edited, isSign, isWords, shownOpening, type Token, tokensOf } from './tokens.ts'
+import { edited, isSign, isWords, nameEnd, shownOpening, type Token, tokensOf } from './tokens.ts'
 
 export type DumpStatement =
   | { readonly action: 'rows' }
@@ -61,6 +61,13 @@ const RULES: readonly Rule[] = [
   },
 ]
 
+/** Kinds of objects whose owners are skipped. */
+const OWNED = [
+  'materialized view',
+  'foreign table',
+  'table|view|sequence|index|function|procedure|routine|aggregate|type|domain|schema|statistics',
+]
+
 const EXTENSIONS =
   'create the extension on the server, let `extensionsSchema` name its schema, and write the dump with pg_dump --extension=plpgsql'
 /** Advice for rejected statements, by their first words. */
@@ -106,6 +113,8 @@ export function dumpStatement(statement: SqlStatement, names: SchemaNames): Dump
   assertTokens(tokens, reject)
   if (rule.creates) assertCreatedName(tokens, rule, names, reject)
   assertRule(tokens, rule, reject)
+  const alias = names.alias(withoutComment(tokens, rule))
+  if (alias) reject(alias, AMBIGUOUS)
   const edits =
     rule.kind === 'CREATE FUNCTION' ? routineEdits(tokens, names, reject) : names.edits(withoutComment(tokens, rule))
   return { action: 'run', kind, text: edited(statement.text, edits).slice(statement.start) }
@@ -130,8 +139,7 @@ function skippedOf(tokens: readonly Token[], names: SchemaNames): Skipped | unde
   if (isWords(tokens, 0, 'grant|revoke') || isWords(tokens, 0, 'alter default privileges')) return 'grants'
   if (isWords(tokens, 0, 'reset session authorization')) return 'owners'
   const last = tokens.length - 1
-  if (isWords(tokens, 0, 'alter') && isWords(tokens, last - 2, 'owner to') && tokens[last]?.name !== undefined)
-    return 'owners'
+  if (isOwnerChange(tokens)) return 'owners'
   if (isWords(tokens, 0, 'create schema')) {
     const named = isWords(tokens, 2, 'if not exists') ? tokens[5] : tokens[2]
     const isAll = named !== undefined && named === tokens[last] && named.name !== undefined
@@ -145,6 +153,17 @@ function skippedOf(tokens: readonly Token[], names: SchemaNames): Skipped | unde
   )
     return 'settings'
   return undefined
+}
+
+/** `alter table only public.notes owner to app`; with other actions, the statement is not skipped. */
+function isOwnerChange(tokens: readonly Token[]): boolean {
+  if (!isWords(tokens, 0, 'alter')) return false
+  const words = OWNED.find((kind) => isWords(tokens, 1, kind))
+  if (words === undefined) return false
+  let at = nameEnd(tokens, 1 + words.split(' ').length)
+  if (isSign(tokens[at], '('))
+    at = tokens.findIndex((token, index) => index > at && isSign(token, ')') && token.depth === 0) + 1
+  return isWords(tokens, at, 'owner to') && tokens[at + 2]?.name !== undefined && tokens.length === at + 3
 }
 
 function assertTokens(tokens: readonly Token[], reject: Reject): void {
@@ -166,8 +185,7 @@ function assertCreatedName(tokens: readonly Token[], { words }: Rule, names: Sch
       `the file has objects of ${names.own ?? 'its schema'} and of ${token.name}; write the dump with pg_dump --schema=NAME for one schema`,
     )
   }
-  if (tokens[at + 2]?.name === token.name)
-    reject(token, 'an object with the name of its schema is ambiguous; rename it')
+  if (tokens[at + 2]?.name === token.name) reject(token, AMBIGUOUS)
 }
 
 function assertRule(tokens: readonly Token[], { words, check }: Rule, reject: Reject): void {

@@ -1,6 +1,6 @@
 /** Checks the actions of ALTER TABLE, ALTER SEQUENCE and other ALTER statements of a dump. */
 import type { Reject } from './routines.ts'
-import { isSign, isWords, type Token } from './tokens.ts'
+import { isSign, isWords, nameEnd, type Token } from './tokens.ts'
 
 /** By the kind of object: the words that an action may start with. */
 const ACTIONS: Readonly<Record<string, readonly string[]>> = {
@@ -54,11 +54,7 @@ const isRowSecurity = (tokens: readonly Token[], at: number): boolean =>
 
 /** Indexes of the first tokens of the actions. */
 function actionsOf(tokens: readonly Token[]): number[] {
-  let at = 2
-  if (isWords(tokens, at, 'if exists')) at += 2
-  if (tokens[at]?.word === 'only') at++
-  at++
-  while (isSign(tokens[at], '.')) at += 2
+  const at = nameEnd(tokens, 2)
   const found = [at]
   const isTable = tokens[1]?.word === 'table'
   for (let next = at; isTable && next < tokens.length; next++) {

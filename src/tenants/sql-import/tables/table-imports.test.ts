@@ -70,6 +70,38 @@ describe.each(['schema-pg', 'database-pg'])('%s', (driver) => {
     expect(await ask('delete from notes returning id, body')).toEqual([{ id: 7, body: 'kept' }])
   })
 
+  test('rejects a tenant if objects of another schema depend on its tables, and drops none of them', async () => {
+    const { run, asOwner } = await imports.tenant(driver)
+    const [row] = await asOwner('select current_schema() as schema')
+    const schema = `"other ${row.schema}"`
+    const [view, type, key] = [`${schema}.read`, `${schema}.typed`, `${schema}.referring`]
+    await asOwner(`create schema ${schema};
+      create view ${view} as select id from notes; create table ${type} (k kind); create table ${key} (id int references notes)`)
+    await expect(run(DUMP)).rejects.toMatchObject({
+      code: 'E_STORAGE_EXISTS',
+      message: expect.stringContaining(
+        `depend on objects of the tenant: table ${type}, table constraint referring_id_fkey on ${key}, view ${view}. An`,
+      ),
+    })
+    await asOwner(`drop view ${view}; drop table ${type}, ${key}`)
+    expect(await run(DUMP)).toMatchObject({ rows: 2 })
+  })
+
+  test('replaces objects of all kinds, also after a table was moved', async () => {
+    const { run, ask, asOwner } = await imports.tenant(driver)
+    const [row] = await asOwner('select current_schema() as schema')
+    await asOwner(`
+      create statistics counted on id, body from notes; create type pair as (a int, b text);
+      create type span as range (subtype = int); create materialized view kept as select * from notes;
+      create function f(pair) returns int language sql return 1; create cast (pair as int) with function f(pair);
+      create table parts (id int) partition by range (id); create table part partition of parts default;
+      create schema "moved ${row.schema}"; alter table notes set schema "moved ${row.schema}";
+      alter table "moved ${row.schema}".notes set schema "${row.schema}"`)
+    expect(await run(DUMP)).toMatchObject({ rows: 2 })
+    expect((await asOwner(OBJECTS)).map(({ name }) => name)).toEqual(['notes', 'short'])
+    expect(await ask('select count(*)::int from notes')).toEqual([{ count: 2 }])
+  })
+
   test.each<[string, string, RegExp]>([
     [
       'a statement outside of the rules',

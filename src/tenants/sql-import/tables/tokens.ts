@@ -46,6 +46,16 @@ export const isWords = (tokens: readonly Token[], at: number, words: string): bo
     return found !== undefined && found !== '' && word.split('|').includes(found)
   })
 
+/** Index after the name of an object: `if exists only public.notes`. */
+export function nameEnd(tokens: readonly Token[], from: number): number {
+  let at = from
+  if (isWords(tokens, at, 'if exists')) at += 2
+  if (tokens[at]?.word === 'only') at++
+  at++
+  while (isSign(tokens[at], '.')) at += 2
+  return at
+}
+
 /** Words of the beginning of a statement, in upper case, for messages. */
 export function shownOpening(tokens: readonly Token[], count: number): string {
   const words: string[] = []
