@@ -9,6 +9,8 @@ import { isNotImplemented, statusOf, withS3Errors } from './s3-errors.ts'
 import type { Sdk } from './s3-upload.ts'
 
 const FORBIDDEN = 403
+/** Of storage that has no versions, as s3rver; others respond with 501. */
+const METHOD_NOT_ALLOWED = 405
 
 export interface Bucket {
   readonly sdk: Sdk
@@ -31,7 +33,7 @@ export async function listVersions({ sdk, client, bucket }: Bucket, prefix: stri
     const markers = { KeyMarker: page?.NextKeyMarker, VersionIdMarker: page?.NextVersionIdMarker }
     const command = new sdk.ListObjectVersionsCommand({ Bucket: bucket, Prefix: prefix, ...markers })
     const answer = await withS3Errors(client.send(command)).catch((error) => {
-      if (isNotImplemented(error)) return undefined
+      if (isNotImplemented(error) || statusOf(error) === METHOD_NOT_ALLOWED) return undefined
       if (statusOf(error) === FORBIDDEN) return null
       throw error
     })
