@@ -2,7 +2,7 @@
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, readdir, rm, symlink, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { createTestDatabase } from '../src/testing/base/database.ts'
@@ -73,13 +73,17 @@ test(
         experimentalDecorators: true, // NestJS
         erasableSyntaxOnly: false,
       },
-      include: ['*.ts'],
+      include: ['*.ts', 'app/**/*.ts', 'lib/**/*.ts'],
     }
     await writeFile(join(directory, 'package.json'), '{ "type": "module" }')
     await writeFile(join(directory, 'tsconfig.json'), JSON.stringify(config))
     await writeFile(join(directory, 'around.ts'), AROUND)
     const named = modules.map(({ name, text }) => ({ name: fileIn(text, modules) ?? name, text }))
-    for (const { name, text } of named) await writeFile(join(directory, `${name}.ts`), `${text}\nexport {}\n`)
+    for (const { name, text } of named) {
+      const file = join(directory, `${name}.ts`)
+      await mkdir(dirname(file), { recursive: true })
+      await writeFile(file, `${text}\nexport {}\n`)
+    }
 
     // Errors in the source itself are reported by `npm run check`.
     const names = ['around', ...named.map(({ name }) => name)]
@@ -89,9 +93,9 @@ test(
   COMPILER_LIMIT_MS,
 )
 
-/** Name of a file from the first line of its block, such as `// main.ts`, if no other block has it: blocks import each other by it. */
+/** Name of a file from the first line of its block, such as `// main.ts` or `// lib/tenancy.ts`, if no other block has it: blocks import each other by it. */
 function fileIn(text: string, modules: readonly { readonly text: string }[]): string | undefined {
-  const [line, name] = /^\/\/ ([\w.-]+)\.ts\n/.exec(text) ?? []
+  const [line, name] = /^\/\/ ([\w./[\]-]+)\.ts\n/.exec(text) ?? []
   return line && modules.filter((other) => other.text.startsWith(line)).length === 1 ? name : undefined
 }
 
