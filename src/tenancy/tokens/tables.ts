@@ -1,4 +1,8 @@
-/** Tables of API tokens and of browser sessions. Neither contains a secret: tokens and cookies are stored as SHA-256. */
+/**
+ * Tables of API tokens and of browser sessions. They contain SHA-256 only, of secrets with 256 random bits and, for
+ * sessions of configured tokens (`fingerprint`), of the token of the configuration: it needs as many random bits, so that it cannot be guessed
+ * from its hash.
+ */
 import type { Migration } from '../../kernel/database/migrations.ts'
 
 export interface TokenRow {
