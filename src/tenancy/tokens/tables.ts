@@ -1,7 +1,6 @@
 /**
- * Tables of API tokens and of browser sessions. They contain SHA-256 only, of secrets with 256 random bits and, for
- * sessions of configured tokens (`fingerprint`), of the token of the configuration: it needs as many random bits, so that it cannot be guessed
- * from its hash.
+ * Tables of API tokens and of browser sessions. Tokens and cookies are stored as SHA-256 of 256 random bits. `fingerprint` of a session of a
+ * configured token is derived from that token: a token with few random bits can be guessed from it.
  */
 import type { Migration } from '../../kernel/database/migrations.ts'
 

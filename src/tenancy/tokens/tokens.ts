@@ -193,9 +193,8 @@ export class Tokens {
   }
 
   /**
-   * Records a denied call of the request's token: at most ten in a minute of the clock, so that they cannot fill the audit log. The key has
-   * the minute, because a sliding limit would not end while calls continue. Call it outside of the transaction of the call, which is
-   * rolled back.
+   * Records a denied call of the request's token, outside of its transaction: at most ten in a minute, so that they cannot fill the audit
+   * log. The key has the minute, because a sliding limit would not end while calls continue.
    */
   async recordDenial(operation: string, tenantId: string | undefined): Promise<void> {
     const { actor } = currentContext()
