@@ -50,6 +50,7 @@ test('secrets of webhooks and the key of the audit log remain readable after a r
     await first.auditLogs.sealer.seal()
     expect(await resealed(first, createSecrets(keyOf(3)))).toEqual([
       ['audit_state.secret', 0, 0, 1],
+      ['audit_keys.key', 0, 0, 0],
       ['webhook_subscriptions.secret', 0, 0, 2],
       ['webhook_subscriptions.previous_secret', 0, 0, 1],
     ])
@@ -58,10 +59,11 @@ test('secrets of webhooks and the key of the audit log remain readable after a r
     const second = await open(keyOf(2), [keyOf(1)])
     expect(await resealed(second)).toEqual([
       ['audit_state.secret', 1, 0, 0],
+      ['audit_keys.key', 0, 0, 0],
       ['webhook_subscriptions.secret', 2, 0, 0],
       ['webhook_subscriptions.previous_secret', 1, 0, 0],
     ])
-    expect((await resealed(second)).map(([, resealed]) => resealed)).toEqual([0, 0, 0])
+    expect((await resealed(second)).map(([, resealed]) => resealed)).toEqual([0, 0, 0, 0])
     await second.stop()
 
     const third = await open(keyOf(2))

@@ -27,7 +27,7 @@ export interface Config<
   /** Tables of tenants, as a type: `tables<Database>()`. Default: any tables. */
   readonly tables?: Tables<DB>
   /** Plans and their limits: names of plans and quotas are inferred from it. */
-  readonly plans?: P
+  readonly plans?: P & { readonly defaultPlan: string extends P['defaultPlan'] ? string : keyof P['definitions'] }
   /** Exactly these satellites, or all built-in satellites but those with `false`. Default: none. */
   readonly satellites?: S | Readonly<Record<string, boolean>>
 }

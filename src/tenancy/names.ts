@@ -33,7 +33,13 @@ type ServiceOf<One extends AnySatellite, N extends Names> =
     ? ServiceFor<Type, N>
     : ReturnType<One['service']>
 
-/** The services of a list of satellites, by name. */
-export type ServicesOf<S extends readonly AnySatellite[], N extends Names = Names> = {
-  readonly [One in S[number] as One['name']]: ServiceOf<One, N>
-}
+/** The services of a list of satellites, by name. None for satellites that the compiler does not know, as in `{ sso: false }`. */
+export type ServicesOf<S extends readonly AnySatellite[], N extends Names = Names> =
+  IsUnknown<S[number]> extends true ? {} : { readonly [One in S[number] as One['name']]: ServiceOf<One, N> }
+
+/** Of `AnySatellite`; not of `Satellite`, whose service is `any`. */
+type IsUnknown<One extends AnySatellite> = string extends One['name']
+  ? 0 extends 1 & ReturnType<One['service']>
+    ? false
+    : true
+  : false

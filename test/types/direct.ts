@@ -154,3 +154,12 @@ export const anyGuard: Guard = guard
 
 // @ts-expect-error authorize is required
 tenancy.guard({ resolve: () => undefined })
+
+// The compiler does not know the satellites of a record.
+const unknown = await defineTenancy({ satellites: { sso: false } }).start()
+// @ts-expect-error no satellite is known
+await unknown.quotas.consume('acme', 'exports')
+// @ts-expect-error undefined default plan
+defineTenancy({ plans: { defaultPlan: 'fre', definitions: { free: { limits: {} } } } })
+const plans = { defaultPlan: 'free', definitions: { free: { limits: {} } } }
+defineTenancy({ plans })

@@ -4,7 +4,8 @@ import { invalid, type TenancyError } from '../base/errors.ts'
 /** Undefined: nothing is declared, so any name is valid. */
 export type DeclaredNames = ReadonlySet<string> | undefined
 
-export const declaredNames = (names: readonly string[] | undefined): DeclaredNames => names && new Set(names)
+export const declaredNames = (names: readonly string[] = []): DeclaredNames =>
+  names.length > 0 ? new Set(names) : undefined
 
 /** @throws E_INVALID_REQUEST with the declared names */
 export function assertDeclared(declared: DeclaredNames, name: string, path: string): void {

@@ -203,11 +203,8 @@ export class Installation {
       if (!emptied) return
       await jobs.forget(id)
       await this.#registry.changed(id)
-      await recordChange(events, {
-        action: by === 'release' ? 'tenants.release' : 'tenants.purge',
-        tenantId: id,
-        target: `tenant:${id}`,
-      })
+      const action = by === 'release' ? 'tenants.release' : 'tenants.purge'
+      await recordChange(events, { action, tenantId: id, target: `tenant:${id}` })
       await events.publish(TenantPurged, { tenantId: id })
     })
   }
