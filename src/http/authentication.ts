@@ -10,6 +10,7 @@
  */
 import type { AnyOperation } from '../kernel/api/operation.ts'
 import { unknownPatterns } from '../kernel/api/permissions.ts'
+import type { Grant } from '../kernel/base/context.ts'
 import type { Core } from '../tenancy/tenancy.ts'
 import type { KnownToken } from '../tenancy/tokens/tokens.ts'
 import { FailedSignIns } from './failed-sign-ins.ts'
@@ -46,14 +47,15 @@ export class Authentication {
     const { tokens, sessions } = core
     const { store, secrets } = core.kernel
     this.#core = core
-    this.#configured = new ConfiguredTokens(adminTokens, (may) => {
+    const grantOf = (may: readonly string[], tenants: readonly string[] | null = null): Grant => {
       const ofDisabled = may.filter((pattern) => unknownPatterns([pattern], disabled).length === 0)
       const known = may.filter(
         (pattern) => !ofDisabled.includes(pattern) || unknownPatterns([pattern], tokens.operations).length === 0,
       )
-      return { ...tokens.grantOf(known), bounds: [may] }
-    })
-    this.#identify = identify && hostIdentities(identify, (may, tenants) => tokens.grantOf(may, tenants))
+      return { ...tokens.grantOf(known, tenants), bounds: [may] }
+    }
+    this.#configured = new ConfiguredTokens(adminTokens, (may) => grantOf(may))
+    this.#identify = identify && hostIdentities(identify, grantOf)
     this.failedSignIns = new FailedSignIns(core.kernel)
     this.sessions = new CookieSessions({
       store,

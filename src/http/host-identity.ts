@@ -9,10 +9,12 @@ import { TenantId } from '../tenants/tenant/tenant.ts'
 import type { Identity } from './tokens.ts'
 
 const MAX_CACHED = 1_000
+/** Of an e-mail address. */
+const MAX_NAME_LENGTH = 254
 
 const HostIdentity = z.strictObject({
   /** Becomes the actor in the audit log. */
-  name: z.string().min(1).max(100),
+  name: z.string().min(1).max(MAX_NAME_LENGTH),
   /** Patterns of operations, as of a token. */
   may: May,
   /** Ids of the tenants that it is limited to. Absent: all. */
@@ -52,6 +54,7 @@ export function hostIdentities(
     const given = await identify(new Request(url, { method, headers }))
     if (given === undefined || given === null) return undefined
     const { name, grant } = checked(given)
-    return { id: name, name, grant, fingerprint: fingerprint(`identify:${name}`), tokenId: null }
+    const id = `identify:${name}` // differs from the id of a configured token with the same name
+    return { id, name, grant, fingerprint: fingerprint(id), tokenId: null }
   }
 }

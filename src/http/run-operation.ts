@@ -67,7 +67,16 @@ export class OperationRunner {
   #traced(running: Running): Promise<Response> {
     const { span } = this.#core.kernel.tracing
     const { name } = running.wired.what
-    return span ? span({ name, kind: 'internal' }, () => this.#run(running)) : this.#run(running)
+    const run = () => this.#run(running).catch((error) => this.#recordRejection(running, error))
+    return span ? span({ name, kind: 'internal' }, run) : run()
+  }
+
+  /** A denied call is recorded here, because the transaction of the operation has been rolled back. */
+  async #recordRejection({ wired, params: { id = '' } }: Running, error: unknown): Promise<never> {
+    if (Forbidden.matches(toTenancyError(error))) {
+      await this.#core.tokens.recordDenial(wired.what.name, TENANT_ID.test(id) ? id : undefined)
+    }
+    throw error
   }
 
   async #run({ wired, request, params, identity, deadline }: Running): Promise<Response> {
@@ -75,7 +84,7 @@ export class OperationRunner {
     const waitSeconds = operation.settled && waitSecondsOf(request)
     const extraSeconds = (waitSeconds ?? 0) + (operation.extraSeconds ?? 0)
     if (extraSeconds > 0) deadline.extend(extraSeconds * 1_000)
-    if (!mayCallFor(identity.grant, operation, params.id)) throw await this.#denied(operation, identity, params.id)
+    if (!mayCallFor(identity.grant, operation, params.id)) throw denied(operation, identity, params.id)
     const text = await readBody(request)
     const input = parseInput(operation, params, request.url, text, request, deadline)
     const call = { wired, operation, service, input, request, params, deadline, waitSeconds }
@@ -95,13 +104,6 @@ export class OperationRunner {
     )
     if (!('keep' in lease)) return send(again(lease), { 'idempotency-replayed': 'true' })
     return this.#once(call, lease)
-  }
-
-  async #denied({ name }: AnyOperation, identity: Identity, id = ''): Promise<TenancyError> {
-    const tenantId = TENANT_ID.test(id) ? id : undefined
-    await this.#core.tokens.recordDenial(name, tenantId)
-    const isLimited = identity.grant.tenants !== null && tenantId !== undefined
-    return Forbidden(`Token "${identity.name}" may not call ${name}${isLimited ? ` for tenant "${tenantId}"` : ''}.`)
   }
 
   /** Runs a request that holds the lease of its key. */
@@ -208,6 +210,11 @@ interface Call extends Pick<Running, 'wired' | 'params' | 'deadline'> {
   readonly request: Request
   /** Undefined if the request does not wait for a job. */
   readonly waitSeconds: number | undefined
+}
+
+function denied({ name }: AnyOperation, { name: token, grant }: Identity, id = ''): TenancyError {
+  const isLimited = grant.tenants !== null && TENANT_ID.test(id)
+  return Forbidden(`Token "${token}" may not call ${name}${isLimited ? ` for tenant "${id}"` : ''}.`)
 }
 
 /** `N` of `Prefer: wait=N`. */

@@ -22,7 +22,7 @@ export type AdminToken = z.input<typeof AdminToken>
 
 /** An authenticated caller. */
 export interface Identity {
-  /** Actor in the audit log: the name, or the id of a token of the database. */
+  /** Actor in the audit log: a configured name, `identify:<name>`, or `tnt_<id>` of a token of the database. */
   readonly id: string
   readonly name: string
   readonly grant: Grant

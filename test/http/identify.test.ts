@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { HttpOptions } from '../../src/http/app.ts'
 import { createLogger } from '../../src/kernel/base/logger.ts'
+import { webhooks } from '../../src/satellites/webhooks/index.ts'
 import { type Access, ADMIN, cookieOf, openAccess, type Process } from '../../src/tenancy/tokens/access.fixture.ts'
 
 const ORIGIN = { origin: 'http://localhost' }
@@ -19,6 +20,9 @@ const identify: NonNullable<HttpOptions['identify']> = async (request) => {
   if (user === 'wrong') return { name: '', may: ['admin'] }
   if (user === 'typo') return { name: 'typo', may: ['tenants.lits'] }
   if (user === 'nothing') return { name: 'nothing', may: [] }
+  if (user === 'disabled') return { name: 'disabled', may: ['tenants.list', 'webhooks.*', '!webhooks.dispatch'] }
+  if (user === 'longest') return { name: 'n'.repeat(254), may: ['read'] }
+  if (user === 'longer') return { name: 'n'.repeat(255), may: ['read'] }
   if (user === 'limited') return { name: 'limited', may: ['tenants.*'], tenants: ['acme'] }
   return user === 'ann' ? { name: 'ann', may: ['tenants.*', '!tenants.delete'] } : undefined
 }
@@ -72,6 +76,30 @@ describe('permissions', () => {
     expect(await call('GET /tenants/acme', { 'x-user': 'limited' })).toMatchObject({ status: 404 })
   })
 
+  test('may name operations of disabled satellites, as those of configured tokens', async () => {
+    const may = ['tenants.list', 'webhooks.*', '!webhooks.dispatch']
+    const configured = { name: 'configured', token: 'token-of-a-configuration', may }
+    const other = await access.open({}, { identify, adminTokens: [configured], switchedOff: [webhooks()] })
+    const [ofHost, ofToken] = [
+      await other.call(undefined, 'GET /session', undefined, { 'x-user': 'disabled' }),
+      await other.call(configured.token, 'GET /session'),
+    ]
+    expect(ofHost).toMatchObject({ status: 200, json: { may } })
+    expect(ofHost.json.operations).toEqual(ofToken.json.operations)
+    expect(Object.keys(ofHost.json.operations)).toContain('tenants.list')
+    const typo = await other.call(undefined, 'GET /session', undefined, { 'x-user': 'typo' })
+    expect(typo).toMatchObject({ status: 500 })
+  })
+
+  test('its actor differs from that of a configured token with the same name, which may be as long as an e-mail address', async () => {
+    const other = await access.open({}, { identify: () => ({ name: 'admin', may: ['tokens.*'] }) })
+    const created = async (by: string | undefined, name: string) =>
+      (await other.call(by, 'POST /tokens', { name, may: ['tokens.list'] }, ORIGIN)).json.creator
+    expect(await created(undefined, 'by the host')).toEqual({ type: 'admin', id: 'identify:admin', name: 'admin' })
+    expect(await created(ADMIN, 'by the token')).toEqual({ type: 'admin', id: 'admin', name: 'admin' })
+    expect(await call('GET /session', { 'x-user': 'longest' })).toMatchObject({ json: { name: 'n'.repeat(254) } })
+  })
+
   test('a change must have the origin of the API', async () => {
     const create = (headers: Record<string, string>) =>
       call('POST /tenants', { ...ANN, ...headers }, { name: 'Forged' })
@@ -92,6 +120,8 @@ describe('a mistake of the host', () => {
   test.each([
     ['thrown', 'the session store of the host is unavailable'],
     ['wrong', 'identify.name'],
+    ['longer', 'identify.name'],
+    ['disabled', 'webhooks.'],
     ['typo', 'tenants.lits'],
     ['nothing', 'identify.may'],
   ])('rejects the request, and only the log has its reason: %s', async (user, reason) => {

@@ -89,6 +89,32 @@ test('a denied call is an entry; the entries of one token are limited over all p
   expect((await entriesOf('tokens.deny')).filter(({ actor }) => actor.name === 'mallory')).toHaveLength(1)
 })
 
+test('denied calls of one token are recorded while they continue slowly in several processes', async () => {
+  const { id, token } = await create(['plans.list'], { name: 'walter' })
+  for (let call = 0; call < 24; call++) {
+    expect(await (call % 2 ? here : there).statusOf(token, 'GET /tokens')).toBe(403)
+    access.clock.advance(30_000)
+  }
+  const denied = (await entriesOf('tokens.deny')).filter(({ actor }) => actor.id === `tnt_${id}`)
+  expect(denied).toHaveLength(24)
+})
+
+test('a denied creation of a token is an entry, also with an Idempotency-Key', async () => {
+  const { id, token } = await create(['tokens.*'], { name: 'oscar' })
+  const body = { name: 'wider', may: ['admin'] }
+  for (const headers of [{}, { 'idempotency-key': 'wider' }] as Record<string, string>[])
+    expect(await here.call(token, 'POST /tokens', body, headers)).toMatchObject({ status: 403 })
+  const denied = (await entriesOf('tokens.deny')).filter(({ actor }) => actor.name === 'oscar')
+  const entry = {
+    ...{ actorType: 'admin', actorId: `tnt_${id}`, actorName: 'oscar' },
+    ...{ target: 'operation:tokens.create', before: null, outcome: 'failure', after: { operation: 'tokens.create' } },
+  }
+  expect(denied.map(shown)).toEqual([entry, entry])
+  expect(await entriesOf('tokens.create')).not.toContainEqual(
+    expect.objectContaining({ after: expect.objectContaining({ name: 'wider' }) }),
+  )
+})
+
 test('a denied call with a path that is no tenant id is an entry without it', async () => {
   const { token } = await create(['plans.list'], { name: 'trent' })
   expect(await here.statusOf(token, 'GET /tenants/%00')).toBe(403)

@@ -4,6 +4,7 @@
  *   attempt ──► counted in the store ──► up to `max`: permitted
  *                                   └──► more: rejected, until `windowSeconds` after the last counted attempt
  *
+ * - The window slides: attempts that continue in several processes extend it. For a fixed window, the key has the number of the window.
  * - The store adds and returns the count in one step, so concurrent attempts are counted exactly.
  * - A process remembers rejected keys: their further attempts do not reach the store.
  * - Each process counts its own attempts too. While the store is unavailable, this count decides.

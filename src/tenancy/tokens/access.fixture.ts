@@ -38,6 +38,16 @@ export interface Access {
 
 let count = 0
 
+/** Each test has its own address, so that tests do not share the limit of failed sign-ins. Undefined outside of a test. */
+const ips = new Map<string, string>()
+function ipOfTest(): string | undefined {
+  const { currentTestName: name } = expect.getState()
+  if (name === undefined) return undefined
+  const ip = ips.get(name) ?? `198.18.${ips.size >> 8}.${ips.size & 255}`
+  ips.set(name, ip)
+  return ip
+}
+
 export async function openAccess(
   postgresUrl: string,
   options: Partial<TenancyConfig<readonly Satellite[]>> = {},
@@ -77,7 +87,7 @@ function processOf(tenancy: Tenancy, options: Partial<HttpOptions>): Process {
       },
       body: body === undefined ? null : JSON.stringify(body),
     })
-    const response = await http.fetch(request)
+    const response = await http.fetch(request, { ip: ipOfTest() })
     const text = await response.text()
     const isJson = /[/+]json\b/.test(response.headers.get('content-type') ?? '') && text !== ''
     return { status: response.status, headers: response.headers, text, json: isJson ? JSON.parse(text) : undefined }

@@ -19,10 +19,15 @@ export class LastUses {
     this.#table = table
   }
 
+  /** The last use that this process knows, in ms; 0 if none. Up to a minute old. */
+  last(id: string): number {
+    return this.#writtenAt.get(id) ?? 0
+  }
+
   /** @param last stored time */
   note(id: string, last: Date | null): void {
     const now = this.#kernel.clock.now()
-    const known = Math.max(last?.getTime() ?? 0, this.#writtenAt.get(id) ?? 0)
+    const known = Math.max(last?.getTime() ?? 0, this.last(id))
     if (now.getTime() - known < EVERY_MS) return
     this.#writtenAt.set(id, now.getTime())
     const write: Promise<void> = asSystem(() => this.#write(id, now)).finally(() => this.#writes.delete(write))
@@ -37,9 +42,21 @@ export class LastUses {
   async #write(id: string, now: Date): Promise<void> {
     const { database, log } = this.#kernel
     const text = `update ${SCHEMA}.${this.#table} set last_used_at = $2
-      where id = $1 and (last_used_at is null or last_used_at <= $2::timestamptz - interval '1 minute')`
-    await database.sql({ text, timeoutMs: TIMEOUT_MS }, [id, now]).catch((error) => {
+      where id = $1 and (last_used_at is null or last_used_at <= $2::timestamptz - interval '1 minute') returning id`
+    try {
+      const { rows } = await database.sql({ text, timeoutMs: TIMEOUT_MS }, [id, now])
+      if (rows.length === 0) await this.#readStored(id)
+    } catch (error) {
       log.debug({ err: error }, 'the time of a last use was not written')
-    })
+    }
+  }
+
+  /** Another process wrote within the last minute: the next write is a minute after that one. */
+  async #readStored(id: string): Promise<void> {
+    const text = `select last_used_at as "lastUsedAt" from ${SCHEMA}.${this.#table} where id = $1`
+    const { rows } = await this.#kernel.database.sql({ text, timeoutMs: TIMEOUT_MS }, [id])
+    const stored: Date | null = rows[0]?.lastUsedAt ?? null
+    if (stored) this.#writtenAt.set(id, stored.getTime())
+    else this.#writtenAt.delete(id)
   }
 }

@@ -122,7 +122,9 @@ export class Sessions {
     const row = await this.#cache.find(fingerprint(secret))
     const now = this.#kernel.clock.now().getTime()
     if (!row || row.expiresAt.getTime() <= now) return undefined
-    return now - row.lastUsedAt.getTime() > idleMs + PRECISION_MS ? undefined : row
+    // The row may be older than the last use in this process.
+    const lastMs = Math.max(row.lastUsedAt.getTime(), this.#uses.last(row.id))
+    return now - lastMs > idleMs + PRECISION_MS ? undefined : row
   }
 
   /** Notes the use of a session by a valid request. */
@@ -165,7 +167,7 @@ export class Sessions {
         : undefined
       if (!row) throw SessionNotFound(`Session "${id}" not found.`)
       const before = { name: row.name, tokenId: row.tokenId, createdAt: row.createdAt.toISOString() }
-      await recordChange(events, { action: 'sessions.delete', tenantId: null, target: `session:${id}`, before })
+      await recordChange(events, { action: 'sessions.delete', tenantId: null, target: `session:${row.id}`, before })
       await this.#changed(row.secretHash)
     })
   }

@@ -1,4 +1,7 @@
-/** Tables of API tokens and of browser sessions. Neither contains a secret: tokens and cookies are stored as SHA-256. */
+/**
+ * Tables of API tokens and of browser sessions. Tokens and cookies are stored as SHA-256 of 256 random bits. `fingerprint` of a session of a
+ * configured token is derived from that token: a token with few random bits can be guessed from it.
+ */
 import type { Migration } from '../../kernel/database/migrations.ts'
 
 export interface TokenRow {

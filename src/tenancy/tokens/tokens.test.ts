@@ -177,6 +177,25 @@ describe('authentication', () => {
     await use()
     expect(await lastUse(id)).toEqual(access.clock.now())
   })
+
+  test('a process that does not write the last use continues from the time that another one has written', async () => {
+    const { id, token } = await access.create({})
+    await notificationsReceived(there.tenancy)
+    vi.useFakeTimers({ toFake: ['performance'] }) // the caches keep the row without a last use
+    const use = async (process: Process) => {
+      expect(await process.statusOf(token)).toBe(200)
+      await process.tenancy.tokens.stop()
+    }
+    await there.tenancy.tokens.authenticate(`${token.slice(0, -43)}${'x'.repeat(43)}`) // cached, not used
+    await use(here)
+    const first = access.clock.now()
+    access.clock.advance(59_000)
+    await use(there)
+    expect(await lastUse(id)).toEqual(first)
+    access.clock.advance(1_000)
+    await use(there)
+    expect(await lastUse(id)).toEqual(access.clock.now())
+  })
 })
 
 describe('a revocation', () => {
@@ -185,7 +204,17 @@ describe('a revocation', () => {
     expect([await here.statusOf(token), await there.statusOf(token)]).toEqual([200, 200])
     expect((await here.call(ADMIN, `DELETE /tokens/${id}`)).status).toBe(204)
     expect(await here.call(token, 'GET /tenants')).toMatchObject(UNAUTHORIZED)
-    await eventually(async () => expect(await there.statusOf(token)).toBe(401), 1_000)
+    await eventually(async () => expect(await there.statusOf(token)).toBe(401), 4_000)
+  })
+
+  test('with an upper-case id rejects the token in a process that has cached it', async () => {
+    const { id, token } = await access.create({})
+    await notificationsReceived(there.tenancy)
+    vi.useFakeTimers({ toFake: ['performance'] }) // so that nothing expires in a cache
+    expect([await here.statusOf(token), await there.statusOf(token)]).toEqual([200, 200])
+    expect((await here.call(ADMIN, `DELETE /tokens/${id.toUpperCase()}`)).status).toBe(204)
+    await notificationsReceived(there.tenancy)
+    expect([await here.statusOf(token), await there.statusOf(token)]).toEqual([401, 401])
   })
 
   test('of concurrent requests, one succeeds', async () => {

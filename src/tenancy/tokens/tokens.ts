@@ -34,6 +34,7 @@ export const STALE_FOR_SECONDS = 300
 const MAX_BOUNDS = 10
 /** Audit entries of denied calls of one token in a minute. */
 const MAX_DENIALS = 10
+const MINUTE_SECONDS = 60
 
 const READ = {
   name: 'tenantry_read_tokens',
@@ -74,7 +75,11 @@ export class Tokens {
     this.operations = operations
     this.#kernel = kernel
     this.#uses = new LastUses(kernel, 'api_tokens')
-    this.#denials = new AttemptLimit(kernel, { operation: 'tokens.deny', max: MAX_DENIALS, windowSeconds: 60 })
+    this.#denials = new AttemptLimit(kernel, {
+      operation: 'tokens.deny',
+      max: MAX_DENIALS,
+      windowSeconds: MINUTE_SECONDS,
+    })
     this.#cache = new CredentialCache(kernel, {
       operation: 'tokens.find',
       staleForMs: staleForSeconds * 1_000,
@@ -158,8 +163,8 @@ export class Tokens {
       const deleted = database.query<AccessTables>().deleteFrom('apiTokens').where('id', '=', id).returningAll()
       const row = isUuid(id) ? await deleted.executeTakeFirst() : undefined
       if (!row) throw TokenNotFound(`Token "${id}" not found.`)
-      await recordChange(events, { ...changeOf('delete', id), before: imageOf(row) })
-      await this.#changed(id)
+      await recordChange(events, { ...changeOf('delete', row.id), before: imageOf(row) })
+      await this.#changed(row.id) // caches have the stored spelling
     })
   }
 
@@ -187,11 +192,15 @@ export class Tokens {
     return { bounds: [may], operations: permittedOperations([may], this.operations), tenants, expiresAt: null }
   }
 
-  /** Records a denied call of the request's token: at most ten in a minute, so that they cannot fill the audit log. */
+  /**
+   * Records a denied call of the request's token, outside of its transaction: at most ten in a minute, so that they cannot fill the audit
+   * log. The key has the minute, because a sliding limit would not end while calls continue.
+   */
   async recordDenial(operation: string, tenantId: string | undefined): Promise<void> {
     const { actor } = currentContext()
+    const minute = Math.floor(this.#kernel.clock.now().getTime() / (MINUTE_SECONDS * 1_000))
     try {
-      if ((await this.#denials.count(`denied:${fingerprint(actor.id)}`)) > 0) return
+      if ((await this.#denials.count(`denied:${fingerprint(actor.id)}:${minute}`)) > 0) return
       await recordChange(this.#kernel.events, {
         action: 'tokens.deny',
         tenantId: null,
