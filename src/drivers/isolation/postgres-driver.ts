@@ -222,7 +222,9 @@ export function postgresDriver(
 
     ...(enter ? { enter: async (location, { signal }) => enter(await prepared(location), signal) } : {}),
 
-    ...(dialect.adopts ? { adoption: storageAdoption(at, dialect.adopts, extensionsSchema) } : {}),
+    ...(dialect.adopts
+      ? { adoption: storageAdoption(at, dialect.adopts, extensionsSchema, () => placementsOf(servers)) }
+      : {}),
     drop: async (location) => dialect.drop(await prepared(location)),
     inventory: async (placement) => dialect.inventory(serverOf(placement)),
     search: async (placement, tenantId, lastEpoch) => searchServer(serverOf(placement), dialect, tenantId, lastEpoch),
@@ -250,6 +252,9 @@ export function postgresDriver(
     },
   }
 }
+
+const placementsOf = (servers: ReadonlyMap<string, PostgresServer>) =>
+  Object.fromEntries([...servers].map(([name, { placement }]) => [name, placement]))
 
 const isMissing = ({ database }: TenantStorage, error: unknown): boolean =>
   database !== OWN_DATABASE && MISSING.has(sqlState(error) ?? '')

@@ -22,8 +22,8 @@ import {
 import type { StorageLocation } from '../../../tenants/isolation/location.ts'
 import { violationsIn } from '../audit/rules.ts'
 import { SCHEMA_RULES } from '../audit/schema-rules.ts'
-import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { dropOwnLogin, makeOwnLogin } from '../roles/own-login-role.ts'
+import { placementIdentities } from '../roles/placement-identity.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
 import { aloneWithTimeout } from '../transactions/storage-lock.ts'
 import {
@@ -33,10 +33,12 @@ import {
   databaseRelease,
   databaseStatements,
   databaseWarnings,
+  type PlacementIdentities,
   readDatabase,
 } from './database-plan.ts'
 import { ExpectedStructures } from './expected-structure.ts'
 import { type RecordedStorage, readRecord, writeRecord } from './records.ts'
+import { assertResult, makeBaseObjects } from './result.ts'
 import { readFacts, type SchemaFacts } from './schema-facts.ts'
 import {
   adoptionStatements,
@@ -63,15 +65,23 @@ interface Examined {
   /** Of a whole database. */
   readonly database: DatabaseFacts | undefined
   readonly roles: Roles
+  readonly structure: Structure
   readonly plan: Omit<StoragePlan, 'warnings'>
   /** Statements after the creation of the login. */
   readonly last: readonly string[]
+}
+
+interface Expected {
+  /** The result of the migrations. */
+  readonly structure: Structure
+  readonly placements: PlacementIdentities
 }
 
 export function storageAdoption(
   at: (location: StorageLocation) => AdoptableStorage,
   kind: AdoptionKind,
   extensionsSchema: string | undefined,
+  placements: () => Readonly<Record<string, { readonly url: string }>>,
 ): DriverAdoption {
   const structures = new ExpectedStructures()
 
@@ -82,11 +92,14 @@ export function storageAdoption(
   const alone = <T>(storage: AdoptableStorage, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
     storage.owned((client) => aloneWithTimeout(client, storage.schema, () => work(client)))
 
+  const identities = async (): Promise<PlacementIdentities> =>
+    kind.of === 'database' ? placementIdentities(placements()) : {}
+
   async function examine(
     client: pg.ClientBase,
     storage: AdoptableStorage,
     request: AdoptionRequest,
-    expected: Structure,
+    { structure: expected, placements }: Expected,
   ): Promise<Examined> {
     const { server, searchPathOf } = storage
     const { location, baseline, acceptDifferences } = request
@@ -105,7 +118,7 @@ export function storageAdoption(
     }
     const statements = [...around.before, ...ofSchema, ...around.after]
     const reasons = [
-      ...(database ? databaseReasons(database, source, storage) : []),
+      ...(database ? databaseReasons(database, source, storage, placements) : []),
       ...reasonsAgainst(source, facts, roles, { isWholeDatabase: database !== undefined }),
       ...privilegedRoutines(structure, expected),
       ...differences.filter(({ isAccepted }) => !isAccepted).map(toReason),
@@ -121,7 +134,7 @@ export function storageAdoption(
       ofSchema,
     ]
     const digest = createHash('sha256').update(JSON.stringify(subject)).digest('hex').slice(0, DIGEST_LENGTH)
-    return { facts, database, roles, last: around.last, plan: { reasons, differences, statements, digest } }
+    return { facts, database, roles, structure, last: around.last, plan: { reasons, differences, statements, digest } }
   }
 
   return {
@@ -129,7 +142,7 @@ export function storageAdoption(
       orRejected(request, async () => {
         const storage = at(request.location)
         const source = sourceOf(storage, request)
-        const expected = await structures.of(storage, request.baseline)
+        const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
         const planned = async (client: pg.ClientBase) => {
           const { facts, database, roles, plan, last } = await examine(client, storage, request, expected)
           await client.query(`set local search_path = pg_catalog; set local jit = off`)
@@ -150,15 +163,15 @@ export function storageAdoption(
       orRejected(request, async () => {
         const storage = at(request.location)
         const { server, migrator, schema, locator } = storage
-        const expected = await structures.of(storage, request.baseline)
+        const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
         await alone(storage, async (client) => {
           await assertNotAbandoned()
-          if (kind.of === 'database') await client.query(baseObjects(server.scopeRole))
-          const { facts, database, roles, plan, last } = await examine(client, storage, request, expected)
+          const { facts, database, roles, structure, plan, last } = await examine(client, storage, request, expected)
           if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
           if (plan.digest !== digest) throw notAdoptable([CHANGED])
+          if (database) await makeBaseObjects(client, server.scopeRole)
           await run(client, plan.statements)
-          await assertResult(client, storage, roles)
+          await assertResult(client, storage, roles, structure, database)
           if (database) await makeOwnLogin(server, client, locator)
           await run(client, last)
           await migrator.recordBaseline(client, schema, request.baseline.at(-1))
@@ -244,7 +257,7 @@ const CHANGED = 'the catalog, or the request, differs from that of the plan: mak
 const privilegedRoutines = (structure: Structure, expected: Structure): string[] =>
   [...structure].flatMap(([object, definition]) =>
     /^(function|procedure) /.test(object) &&
-    / security definer /.test(definition) &&
+    / security definer( |$)/.test(definition) &&
     expected.get(object) !== definition
       ? [
           `the ${object} is SECURITY DEFINER and would run with the rights of the role of \`url\`: make it SECURITY INVOKER`,
@@ -269,13 +282,4 @@ async function rolesOf(client: pg.ClientBase, { server }: AdoptableStorage): Pro
 /** Statements of one text are one round trip. All names in them are qualified. */
 async function run(client: pg.ClientBase, statements: readonly string[]): Promise<void> {
   if (statements.length > 0) await client.query(['set local search_path = pg_catalog', ...statements].join(';\n'))
-}
-
-/** The rules apply to the result: its own plan has nothing to do. */
-async function assertResult(client: pg.ClientBase, { schema, server }: AdoptableStorage, roles: Roles): Promise<void> {
-  const facts = await readFacts(client, schema, server.scopeRole)
-  const left = facts ? adoptionStatements(schema, facts, roles) : []
-  if (!facts || left.length > 0 || facts.referrers.length > 0 || facts.references.length > 0) {
-    throw notAdoptable(['objects of the schema were changed during the adoption: make the plan again'])
-  }
 }

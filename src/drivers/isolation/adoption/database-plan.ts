@@ -11,10 +11,13 @@ import pg from 'pg'
 import { INSTALLATION_SETTING } from '../roles/installation-setting.ts'
 import { publicFunctions } from '../roles/public-rights.ts'
 import { afterOwnerChange, PUBLIC, type Right, rightStatements, rights } from './rights.ts'
-import type { Roles } from './schema-plan.ts'
+import { isOfTenantry, type Roles } from './schema-plan.ts'
+import { parseSearchPath, searchPathValue } from './search-path.ts'
 import type { AdoptableStorage } from './storage.ts'
 
 const RESERVED = ['postgres', 'template0', 'template1']
+/** Form of the names that database-pg generates. */
+const GENERATED = /^t[0-9a-z]+_[0-9a-z]{6}_/
 
 export interface DatabaseFacts {
   readonly name: string
@@ -31,6 +34,12 @@ export interface DatabaseFacts {
   /** Text of its setting for all roles; null without one. */
   readonly searchPath: string | null
   readonly schemas: readonly string[]
+  /** Those of `schemas` with objects, other than objects of extensions. */
+  readonly occupied: readonly string[]
+  readonly eventTriggers: readonly string[]
+  readonly hasLargeObjects: boolean
+  /** As of `placementIdentities`. */
+  readonly identity: string
   /** Functions with effects beyond a tenant's scope that PUBLIC may execute. */
   readonly publicFunctions: readonly string[]
 }
@@ -53,7 +62,15 @@ export async function readDatabase(client: pg.ClientBase, { server }: AdoptableS
        (select rolcreaterole or rolsuper from pg_roles where rolname = current_user) as "mayMakeRoles",
        (select substr(setting, 13) from pg_db_role_setting, unnest(setconfig) setting
         where setdatabase = pg_database.oid and setrole = 0 and setting like 'search\\_path=%') as "searchPath",
-       array(select nspname::text from pg_namespace where nspname !~ '^pg_' and nspname not in ('information_schema', 'tenantry') order by 1) as schemas,
+       array(select nspname::text from pg_namespace where nspname !~ '^pg_' and nspname <> 'information_schema' order by 1) as schemas,
+       array(select nspname::text from pg_namespace n where nspname !~ '^pg_' and nspname <> 'information_schema' and exists (
+         select from pg_depend d where d.refclassid = 'pg_namespace'::regclass and d.refobjid = n.oid and d.deptype = 'n'
+           and d.classid <> 'pg_extension'::regclass and not exists (
+             select from pg_depend e where e.classid = d.classid and e.objid = d.objid and e.deptype = 'e')) order by 1) as occupied,
+       array(select evtname::text from pg_event_trigger t where not exists (
+         select from pg_depend where classid = 'pg_event_trigger'::regclass and objid = t.oid and deptype = 'e') order by 1) as "eventTriggers",
+       exists (select from pg_largeobject_metadata) as "hasLargeObjects",
+       (select system_identifier::text from pg_control_system()) || '/' || oid as identity,
        array(${publicFunctions(server.placement)}) as "publicFunctions"
      from pg_database where datname = current_database()`,
     [server.scopeRole, own],
@@ -61,14 +78,44 @@ export async function readDatabase(client: pg.ClientBase, { server }: AdoptableS
   return rows[0]
 }
 
+/** Identities of the databases of all placements, by placement; null if a server does not respond. */
+export type PlacementIdentities = Readonly<Record<string, string | null>>
+
 /** @param source schema of the application @param schema that of tenants */
 export function databaseReasons(
-  { name, isTemplate, isInUse, hasRole, mayTake, owner, schemas }: DatabaseFacts,
+  facts: DatabaseFacts,
   source: string,
   { server, schema }: AdoptableStorage,
+  placements: PlacementIdentities,
 ): string[] {
+  const { name, isTemplate, isInUse, hasRole, mayTake, owner, schemas, occupied } = facts
   const makesLogin = server.placement.ownLogins?.areMade === true
+  const irregular = facts.searchPath === null ? [] : parseSearchPath(facts.searchPath).irregular
   return [
+    ...Object.entries(placements).flatMap(([placement, identity]) => {
+      if (identity === null) {
+        return [`the server of the placement "${placement}" does not respond, so its database cannot be compared`]
+      }
+      return identity === facts.identity ? [`the database "${name}" is that of the placement "${placement}"`] : []
+    }),
+    ...(GENERATED.test(name) ? [`the name of the database "${name}" has the form of a tenant's: rename it`] : []),
+    ...schemas
+      .filter(isOfTenantry)
+      .map((one) => `the database has the schema "${one}" of an installation of Tenantry: adopt another database`),
+    ...occupied
+      .filter((one) => one !== source && one !== schema && !isOfTenantry(one))
+      .map(
+        (one) =>
+          `the schema "${one}" of the database has objects, and a deletion of the tenant drops them: remove them`,
+      ),
+    ...(facts.hasLargeObjects ? ['the database has large objects, which no backup of a tenant contains'] : []),
+    ...facts.eventTriggers.map(
+      (one) => `the event trigger "${one}" runs with the rights of the role of \`url\`: drop it`,
+    ),
+    ...irregular.map(
+      (one) =>
+        `the search path of the database has the name "${one}", which is no identifier: set it with quoted names`,
+    ),
     ...(isInUse || RESERVED.includes(name) ? [`the database "${name}" is reserved, or the storage of a tenant`] : []),
     ...(isTemplate ? [`the database "${name}" is a template: alter database … is_template false`] : []),
     ...(makesLogin && hasRole ? [`a role has the name of the database "${name}": rename one of them`] : []),
@@ -125,7 +172,7 @@ export function databaseStatements(
     ...former.flatMap((role) => rights(role, ['CONNECT', 'TEMPORARY'])),
     ...rights(scope, ['TEMPORARY']),
   ]
-  const path = facts.searchPath ?? `"$user", ${pg.escapeIdentifier(source)}`
+  const path = facts.searchPath === null ? ['$user', source] : parseSearchPath(facts.searchPath).names
   const login = server.placement.ownLogins?.areMade && facts.mayMakeRoles ? facts.name : server.login
   return {
     before: former.length === 0 ? [] : [`alter database ${name} owner to ${pg.escapeIdentifier(owner)}`],
@@ -135,9 +182,7 @@ export function databaseStatements(
         : [`alter schema ${pg.escapeIdentifier(source)} rename to ${pg.escapeIdentifier(schema)}`]),
       ...rightStatements({ on: `on database ${name}` }, owner, current, required),
       ...facts.publicFunctions.map((routine) => `revoke execute on ${routine} from public`),
-      ...(source === schema
-        ? []
-        : [`alter database ${name} set search_path = ${pg.escapeIdentifier(schema)}, ${path}`]),
+      ...(source === schema ? [] : [`alter database ${name} set search_path = ${searchPathValue([schema, ...path])}`]),
       `alter database ${name} set ${INSTALLATION_SETTING} = ${pg.escapeLiteral(installation)}`,
     ],
     last: [`grant connect on database ${name} to ${pg.escapeIdentifier(login)}`],
@@ -151,7 +196,7 @@ export function databaseRelease({ name, owner, rights: present }: DatabaseFacts,
     ...recorded.publicFunctions.map((routine) => `grant execute on ${routine} to public`),
     recorded.searchPath === null
       ? `alter database ${database} reset search_path`
-      : `alter database ${database} set search_path = ${recorded.searchPath}`,
+      : `alter database ${database} set search_path = ${searchPathValue(parseSearchPath(recorded.searchPath).names)}`,
     `alter database ${database} reset ${INSTALLATION_SETTING}`,
     'drop schema tenantry cascade',
     ...(owner === recorded.owner ? [] : [`alter database ${database} owner to ${pg.escapeIdentifier(recorded.owner)}`]),

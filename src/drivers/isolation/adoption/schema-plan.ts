@@ -64,8 +64,14 @@ const DEFAULTS: Readonly<
   f: { word: 'functions', kind: 'routine', all: ['EXECUTE'] },
 }
 
+/** Schemas of a backoffice, its jobs, shared tables, records, and those of imports and staging. */
+export const isOfTenantry = (schema: string): boolean => /^(multitenancy|tenantry)/.test(schema)
+
 const isReserved = (schema: string): boolean =>
-  /^pg_/.test(schema) || ['information_schema', 'multitenancy', 'tenantry', 'tenantry_rows', 'public'].includes(schema)
+  /^pg_/.test(schema) || ['information_schema', 'public'].includes(schema) || isOfTenantry(schema)
+
+/** Form of the names that schema-pg generates. */
+const GENERATED = /^t\d+_/
 
 /** Reasons why the schema cannot be adopted, without those of its structure. */
 export function reasonsAgainst(
@@ -81,6 +87,9 @@ export function reasonsAgainst(
   return [
     ...(isReserved(schema) && !(isWholeDatabase && schema === 'public')
       ? [`the schema "${schema}" is reserved: rename it first, with alter schema … rename to`]
+      : []),
+    ...(GENERATED.test(schema) && !isWholeDatabase
+      ? [`the name of the schema "${schema}" has the form of a tenant's: rename it`]
       : []),
     ...(facts.isKnown || isTenants ? [`the schema "${schema}" is the storage of a tenant`] : []),
     ...facts.otherOwners.map(

@@ -32,6 +32,8 @@ const CONNECT_TIMEOUT_MS = 5_000
 export const DDL_APPLICATION = 'tenantry ddl'
 const OWNER = { connectionTimeoutMillis: CONNECT_TIMEOUT_MS, ...KEEP_ALIVE, application_name: DDL_APPLICATION }
 const LOCK_TIMEOUT_MS = 10_000
+/** The search path of an adopted database is that of its former owner: a function there could replace one of PostgreSQL. */
+const PINNED_PATH = 'set search_path = pg_catalog'
 /** Shorter than the timeout of an awaited response, so that the caller receives the cause. */
 const AWAITED_LOCK_MS = 4_000
 /** The cache of a backend grows by some 60 KB for each five tables. */
@@ -241,6 +243,7 @@ export class PostgresServer {
     client.on('error', () => undefined)
     await client.connect()
     try {
+      if (database !== OWN_DATABASE) await client.query(PINNED_PATH)
       return await work(client)
     } finally {
       await closeClient(client)
