@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { AdoptionRequest } from '../../../tenants/isolation/adoption.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
 import { provisioned } from '../roles/installation.fixture.ts'
 import { type Legacy, locationOf, openLegacy } from './adoption.fixture.ts'
 
@@ -117,6 +118,16 @@ describe('the plan rejects', () => {
     },
   )
 
+  test.each([
+    ['multitenancy_jobs_2', 'is reserved'],
+    ['tenantry_rows', 'is reserved'],
+    ['t7_acme', `has the form of a tenant's: rename it`],
+  ])('the schema %s', async (name, reason) => {
+    await legacy.sql(`create schema ${name}`)
+    expect((await legacy.plan(name)).reasons).toContainEqual(expect.stringContaining(reason))
+    await legacy.sql(`drop schema ${name}`)
+  })
+
   test('a missing schema, and storage of a tenant', async () => {
     await expect(legacy.plan('nowhere')).rejects.toMatchObject({
       code: 'E_NOT_ADOPTABLE',
@@ -167,6 +178,35 @@ describe('an adoption', () => {
       await legacy.adoption.release(locationOf('legacy'))
       await legacy.sql('drop schema legacy cascade')
     }
+  })
+
+  test('of a routine that is replaced before its owner changes is rejected', async () => {
+    const f = (what: string) =>
+      `create or replace function legacy.f() returns text language sql ${what} as 'select current_user'`
+    await legacy.sql(`${DUMP(legacy.role)}; create materialized view legacy.counts as select count(*) from legacy.notes;
+      alter materialized view legacy.counts owner to ${legacy.role}; set role ${legacy.role}; ${f('')}; reset role`)
+    const before = await legacy.rights('legacy')
+    const { digest, reasons } = await legacy.plan('legacy', { baseline: [] })
+    expect(reasons).toEqual([])
+    await legacy.installation.database.session(async (client) => {
+      await client.query('begin; select * from legacy.counts')
+      const adopting = adoptWith(digest, { baseline: [] })
+      adopting.catch(() => undefined)
+      await eventually(async () =>
+        expect(
+          await legacy.sql(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+            and application_name = 'tenantry ddl' and query like '%alter materialized view%'`),
+        ).toHaveLength(1),
+      )
+      await legacy.asApplication('legacy', f('security definer'))
+      await client.query('rollback')
+      await expect(adopting).rejects.toMatchObject({
+        code: 'E_NOT_ADOPTABLE',
+        extras: { reasons: ['objects were changed during the adoption: make the plan again'] },
+      })
+    })
+    expect(await legacy.rights('legacy')).toEqual(before)
+    await legacy.sql('drop schema legacy cascade')
   })
 
   test('of ten concurrent ones succeeds exactly once', async () => {

@@ -38,7 +38,7 @@ import {
 } from './database-plan.ts'
 import { ExpectedStructures } from './expected-structure.ts'
 import { type RecordedStorage, readRecord, writeRecord } from './records.ts'
-import { assertResult, makeBaseObjects } from './result.ts'
+import { assertResult, assertStructure, makeBaseObjects } from './result.ts'
 import { readFacts, type SchemaFacts } from './schema-facts.ts'
 import {
   adoptionStatements,
@@ -67,8 +67,10 @@ interface Examined {
   readonly roles: Roles
   readonly structure: Structure
   readonly plan: Omit<StoragePlan, 'warnings'>
-  /** Statements after the creation of the login. */
-  readonly last: readonly string[]
+  /** Statements of the plan up to the change of all owners and rights of the schema. */
+  readonly first: readonly string[]
+  /** Those of the database, before and after the creation of the login. */
+  readonly around: DatabaseStatements
 }
 
 interface Expected {
@@ -116,7 +118,8 @@ export function storageAdoption(
       database = await readDatabase(client, storage)
       around = databaseStatements(database, source, storage, roles, usersOf(facts, roles), kind.installation())
     }
-    const statements = [...around.before, ...ofSchema, ...around.after]
+    const first = [...around.before, ...ofSchema]
+    const statements = [...first, ...around.after]
     const reasons = [
       ...(database ? databaseReasons(database, source, storage, placements) : []),
       ...reasonsAgainst(source, facts, roles, { isWholeDatabase: database !== undefined }),
@@ -134,7 +137,7 @@ export function storageAdoption(
       ofSchema,
     ]
     const digest = createHash('sha256').update(JSON.stringify(subject)).digest('hex').slice(0, DIGEST_LENGTH)
-    return { facts, database, roles, structure, last: around.last, plan: { reasons, differences, statements, digest } }
+    return { facts, database, roles, structure, first, around, plan: { reasons, differences, statements, digest } }
   }
 
   return {
@@ -144,14 +147,14 @@ export function storageAdoption(
         const source = sourceOf(storage, request)
         const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
         const planned = async (client: pg.ClientBase) => {
-          const { facts, database, roles, plan, last } = await examine(client, storage, request, expected)
+          const { facts, database, roles, plan, around } = await examine(client, storage, request, expected)
           await client.query(`set local search_path = pg_catalog; set local jit = off`)
           const warnings = database
             ? databaseWarnings(database, source, storage.schema)
             : await violationsIn(client, storage.server, source, extensionsSchema, WARNING_RULES)
           return {
             ...plan,
-            statements: [...plan.statements, ...last],
+            statements: [...plan.statements, ...around.last],
             warnings: [...warningsAbout(facts, roles), ...warnings],
           }
         }
@@ -166,18 +169,22 @@ export function storageAdoption(
         const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
         await alone(storage, async (client) => {
           await assertNotAbandoned()
-          const { facts, database, roles, structure, plan, last } = await examine(client, storage, request, expected)
+          const examined = await examine(client, storage, request, expected)
+          const { facts, database, roles, structure, plan, first, around } = examined
+          const source = sourceOf(storage, request)
           if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
           if (plan.digest !== digest) throw notAdoptable([CHANGED])
           if (database) await makeBaseObjects(client, server.scopeRole)
-          await run(client, plan.statements)
-          await assertResult(client, storage, roles, structure, database)
+          await run(client, first)
+          await assertStructure(client, storage, source, structure)
+          await run(client, around.after)
+          await assertResult(client, storage, roles, database)
           if (database) await makeOwnLogin(server, client, locator)
-          await run(client, last)
+          await run(client, around.last)
           await migrator.recordBaseline(client, schema, request.baseline.at(-1))
           // The row of tenantry.storage_log (tenant, epoch, locator, state `current`) belongs into this transaction, once
           // servers keep that log.
-          await writeRecord(client, storage, adoptionId, facts, sourceOf(storage, request), database)
+          await writeRecord(client, storage, adoptionId, facts, source, database)
         })
       }),
 

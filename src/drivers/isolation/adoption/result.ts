@@ -23,24 +23,32 @@ export async function makeBaseObjects(client: pg.ClientBase, scopeRole: string):
 }
 
 /**
- * The rules apply to the result: its own plan has nothing to do, and each object has the definition that was examined. A
- * routine that was replaced before its owner changed would run with the rights of the role of `url`.
+ * After the change of owners, each object has the definition that was examined. A routine that was replaced before its
+ * owner changed would run with the rights of the role of `url`.
  */
+export async function assertStructure(
+  client: pg.ClientBase,
+  { searchPathOf }: AdoptableStorage,
+  source: string,
+  examined: Structure,
+): Promise<void> {
+  const structure = await readStructure(client, source, searchPathOf(source))
+  if (structureDifferences(examined, structure, []).length > 0) throw notAdoptable([CHANGED])
+}
+
+/** The rules apply to the result: its own plan has nothing to do. */
 export async function assertResult(
   client: pg.ClientBase,
   storage: AdoptableStorage,
   roles: Roles,
-  examined: Structure,
   database: DatabaseFacts | undefined,
 ): Promise<void> {
-  const { schema, server, searchPathOf } = storage
+  const { schema, server } = storage
   const facts = await readFacts(client, schema, server.scopeRole)
   const isComplete = facts && adoptionStatements(schema, facts, roles).length === 0
   const links = facts ? [facts.referrers, facts.references, facts.foreignRoutines, facts.extensions].flat() : []
-  const structure = await readStructure(client, schema, searchPathOf(schema))
-  const isSame = structureDifferences(examined, structure, []).length === 0
   const others = database ? (await readDatabase(client, storage)).occupied : []
-  if (!isComplete || !isSame || links.length > 0 || others.some((one) => ![schema, 'tenantry'].includes(one))) {
+  if (!isComplete || links.length > 0 || others.some((one) => ![schema, 'tenantry'].includes(one))) {
     throw notAdoptable([CHANGED])
   }
 }
