@@ -137,6 +137,24 @@ describe('the plan rejects', () => {
   })
 })
 
+test('a schema whose tenant is unknown to a restored backoffice is adopted after its records were removed', async () => {
+  await legacy.sql(DUMP(legacy.role))
+  await adoptWith((await legacy.plan('legacy', { baseline: [NOTES.name] })).digest)
+  const [scope] =
+    await legacy.sql(`select distinct grantee::regrole::text as role from pg_default_acl, aclexplode(defaclacl)
+    where defaclnamespace = 'legacy'::regnamespace and grantee <> defaclrole and grantee <> '${legacy.role}'::regrole`)
+  await legacy.sql(`delete from tenantry.adoptions where locator = 'legacy'; delete from tenantry.migrations where locator = 'legacy';
+    alter default privileges in schema legacy revoke all on tables from ${scope.role};
+    alter default privileges in schema legacy revoke all on sequences from ${scope.role};
+    alter default privileges in schema legacy revoke all on functions from ${scope.role}`)
+  const { reasons, digest } = await legacy.plan('legacy', { baseline: [NOTES.name] })
+  expect(reasons).toEqual([])
+  await adoptWith(digest)
+  expect(await legacy.audit('legacy')).toEqual([])
+  await legacy.adoption.release(locationOf('legacy'))
+  await legacy.sql('drop schema legacy cascade')
+})
+
 describe('an adoption', () => {
   test('accepts differences that are named, and no other', async () => {
     await legacy.sql(`${DUMP(legacy.role)}; alter table legacy.notes add extra int, add more int`)
