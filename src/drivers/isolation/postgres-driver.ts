@@ -227,7 +227,8 @@ export function postgresDriver(
       : {}),
     drop: async (location) => dialect.drop(await prepared(location)),
     inventory: async (placement) => dialect.inventory(serverOf(placement)),
-    search: async (placement, tenantId, lastEpoch) => searchServer(serverOf(placement), dialect, tenantId, lastEpoch),
+    search: async (placement, tenantId, lastEpoch, adopted) =>
+      searchServer(serverOf(placement), dialect, tenantId, { lastEpoch, adopted }),
     ...(orphanedRows
       ? { orphanedRows: async (placement, registered) => orphanedRows(serverOf(placement), registered) }
       : {}),

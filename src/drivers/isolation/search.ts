@@ -1,4 +1,4 @@
-/** Searches a server for the data of one tenant: storage of any epoch, rows in shared tables, entries of the outbox. */
+/** Searches a server for the data of one tenant: storage of any epoch, adopted storage, rows in shared tables, entries of the outbox. */
 import type pg from 'pg'
 import type { FoundData } from '../../kernel/erasable.ts'
 import type { PostgresDialect } from './postgres-dialect.ts'
@@ -8,10 +8,10 @@ export async function searchServer(
   server: PostgresServer,
   { name, capabilities, locator, inventory, rowsOf }: PostgresDialect,
   tenantId: string,
-  lastEpoch: number,
+  { lastEpoch, adopted = [] }: { readonly lastEpoch: number; readonly adopted?: readonly string[] | undefined },
 ): Promise<FoundData[]> {
   const locators = Array.from({ length: lastEpoch }, (_, index) => locator(tenantId, index + 1))
-  const wanted = new Set(locators)
+  const wanted = new Set([...locators, ...adopted])
   const stored = capabilities.separateStorage ? await inventory(server) : []
   const posted = await server.owned((client) => postedBy(client, tenantId))
   return [

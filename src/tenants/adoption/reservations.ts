@@ -46,6 +46,7 @@ export class Reservations {
       if (wasReleased && !(await this.#takeReleased(location))) {
         throw TenantExists(`Tenant id "${tenantId}" is taken. Ids are never reused, not even after a purge.`)
       }
+      if (await this.#isErased(tenantId)) throw TenantExists(`Tenant id "${tenantId}" is taken: the tenant was erased.`)
       const { rows } = await database.sql(
         `insert into multitenancy.adoptions (tenant_id, adoption_id, isolation, placement, locator, state, name, metadata, migrations,
            digest, was_released, lease_until)
@@ -170,7 +171,7 @@ export class Reservations {
       .select('locator')
       .where('id', '=', tenantId)
       .executeTakeFirst()
-    return row !== undefined && row.locator !== releasedLocator(tenantId)
+    return row !== undefined && (row.locator !== releasedLocator(tenantId) || (await this.#isErased(tenantId)))
   }
 
   /** The tenant with this storage, other than that of the location itself. */
@@ -182,6 +183,14 @@ export class Reservations {
       [tenantId, isolation, placement, locator],
     )
     return rows[0]?.id
+  }
+
+  /** The id of an erased tenant stays taken. The request of an erasure locks the row of the tenant, too. */
+  async #isErased(tenantId: string): Promise<boolean> {
+    const { rows } = await this.#kernel.database.sql('select from multitenancy.erasures where tenant_id = $1', [
+      tenantId,
+    ])
+    return rows.length > 0
   }
 
   /** Returns false if the id exists. */

@@ -1,6 +1,6 @@
 /**
- * Requests an erasure in one transaction: the tenant is deleted and claimed for its removal, its transfers are cancelled, its storage is
- * fenced, and the job is sent. From this commit on, restore, clone, move and backup are rejected, and its id stays taken.
+ * Requests an erasure in one transaction: the tenant is deleted and claimed for its removal, its transfers and clones in progress are
+ * cancelled, its storage is fenced, and the job is sent. From this commit on, restore, clone, move and backup are rejected, and its id stays taken.
  */
 import { currentContext } from '../../kernel/base/context.ts'
 import { parsed } from '../../kernel/base/validate.ts'
@@ -9,6 +9,7 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import type { Transitions } from '../lifecycle/transitions.ts'
 import type { Registry } from '../registry/registry.ts'
 import { TenantState, tenantNotFound } from '../tenant/errors.ts'
+import type { Transfers } from '../transfers/transfers.ts'
 import { EraseRequest } from './erasure.ts'
 import { ConfirmationMismatch } from './errors.ts'
 import { EraseTenant } from './job-types.ts'
@@ -17,6 +18,7 @@ export interface RequestDependencies {
   readonly kernel: Kernel
   readonly registry: Registry
   readonly transitions: Transitions
+  readonly transfers: Pick<Transfers, 'cancelClonesOf'>
 }
 
 /**
@@ -34,7 +36,7 @@ export async function requestErasure(dependencies: RequestDependencies, id: stri
       [id],
     )
     if (!rows[0]) throw tenantNotFound(id)
-    await assertNotReleasing(database, id)
+    await assertNoAdoptionInProgress(database, id)
     const { actor } = currentContext()
     const inserted = await database.sql(
       `insert into multitenancy.erasures (tenant_id, reason, billing, requested_by, requested_at) values ($1, $2, $3, $4, $5)
@@ -43,6 +45,7 @@ export async function requestErasure(dependencies: RequestDependencies, id: stri
     )
     if (inserted.rows.length === 0) return assertSame(dependencies, id, billing)
     if (!rows[0].purgedAt) await claim(dependencies, id)
+    await dependencies.transfers.cancelClonesOf(id)
     await recordChange(events, {
       action: 'tenants.erase',
       tenantId: id,
@@ -67,13 +70,18 @@ async function claim({ kernel: { database, clock }, transitions }: RequestDepend
   )
 }
 
-/** A released storage belongs to another application. A release locks the row of the tenant, too. */
-async function assertNotReleasing(database: Kernel['database'], id: string): Promise<void> {
+/**
+ * A released storage belongs to another application, as does that of an adoption which the server has not committed. An adoption and a
+ * release lock the row of the tenant, too.
+ */
+async function assertNoAdoptionInProgress(database: Kernel['database'], id: string): Promise<void> {
   const { rows } = await database.sql(
-    `select from multitenancy.adoptions where tenant_id = $1 and state = 'releasing'`,
+    `select state from multitenancy.adoptions where tenant_id = $1 and state in ('adopting', 'releasing')`,
     [id],
   )
-  if (rows.length > 0) throw TenantState(`Tenant "${id}" is being released. Erase it when the release has ended.`)
+  if (rows.length === 0) return
+  const [what, noun] = rows[0].state === 'adopting' ? ['adopted', 'adoption'] : ['released', 'release']
+  throw TenantState(`Tenant "${id}" is being ${what}. Erase it when the ${noun} has ended.`)
 }
 
 async function assertSame({ kernel }: RequestDependencies, id: string, billing: string): Promise<void> {

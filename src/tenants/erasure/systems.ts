@@ -14,6 +14,7 @@ import type { Storage } from '../isolation/drivers.ts'
 import type { LostPlacements } from '../lifecycle/lost-placements.ts'
 import type { Installation } from '../lifecycle/provisioning.ts'
 import { toLocation } from '../registry/registry.ts'
+import { forgetAdoptedName } from '../tenant/released.ts'
 import type { Transfers } from '../transfers/transfers.ts'
 import { findRows, removeRows } from './backoffice-rows.ts'
 
@@ -32,7 +33,10 @@ export interface SystemDependencies {
   readonly storage: Storage
   readonly lostPlacements: Pick<LostPlacements, 'drop'>
   readonly provisioning: Pick<Installation, 'purgeRows'>
-  readonly transfers: Pick<Transfers, 'dropStorage'>
+  readonly transfers: Pick<
+    Transfers,
+    'dropStorage' | 'cancelClonesOf' | 'countStorageOfEndedClones' | 'dropStorageOfEndedClones'
+  >
 }
 
 export const bound = (service: unknown, { find, remove, expires, ...system }: ErasableSystem): System => ({
@@ -58,42 +62,86 @@ export function orderedSystems(
   ]
 }
 
-/** The storage of the tenant: its own, former and abandoned locations, also those that the registry does not know. */
-const placements = ({ kernel, storage, lostPlacements, transfers }: SystemDependencies): System => ({
+/** The storage of the tenant: its own, former and abandoned locations, also those that the registry does not know; that of unfinished clones. */
+const placements = ({ kernel: { database }, storage, lostPlacements, transfers }: SystemDependencies): System => ({
   name: 'placements',
-  async find({ tenantId }) {
-    const { rows } = await kernel.database.sql(
-      'select last_epoch as "lastEpoch" from multitenancy.tenants where id = $1',
-      [tenantId],
-    )
+  async find({ tenantId, references }) {
+    const { rows } = await database.sql('select last_epoch as "lastEpoch" from multitenancy.tenants where id = $1', [
+      tenantId,
+    ])
     const { lastEpoch = 1 } = rows[0] ?? {}
+    const adopted = await adoptedStorage(database, storage, tenantId, references)
+    const names = adopted.size > 0 ? { references: [...adopted.keys()] } : {}
     const found = new Map<string, FoundData>()
     for (const placement of storage.placements) {
       for (const driver of storage.drivers) {
+        const others = [...adopted.values()]
+          .filter((one) => one.placement === placement && one.isolation === driver.name)
+          .map(({ locator }) => locator)
         const here = await inSystem(`placement "${placement}"`, async () =>
-          driver.search?.(placement, tenantId, lastEpoch),
+          driver.search?.(placement, tenantId, lastEpoch, others),
         )
         for (const one of here ?? []) {
           const kind = `${placement}: ${one.kind}`
-          found.set(kind, { ...one, kind })
+          found.set(kind, { ...one, kind, ...names })
         }
       }
     }
-    return [...found.values()]
+    const ofClones = await transfers.countStorageOfEndedClones(tenantId)
+    return [...found.values(), ...(ofClones > 0 ? [{ kind: 'storage of unfinished clones', count: ofClones }] : [])]
   },
   async remove({ tenantId }) {
-    const { rows } = await kernel.database.sql(
-      `select id, isolation, placement, locator, epoch from multitenancy.tenants
+    const { rows } = await database.sql(
+      `select id, isolation, placement, locator, epoch, last_epoch as "lastEpoch", purged_at as "purgedAt" from multitenancy.tenants
        where id = $1 and (purge_started_at is not null or purged_at is not null)`,
       [tenantId],
     )
     if (rows.length === 0) throw new Error(`tenant ${tenantId} is not claimed for its removal`)
     for (const row of rows) {
+      if (row.purgedAt && !isGenerated(storage, row)) continue // the host may have created storage with the name that was adopted
       await inSystem(`placement "${row.placement}"`, () => lostPlacements.drop(toLocation(row)))
+      await forgetAdoptedName(database, toLocation(row))
     }
     await transfers.dropStorage(tenantId)
+    await transfers.dropStorageOfEndedClones(tenantId)
   },
 })
+
+interface NamedStorage {
+  readonly id: string
+  readonly isolation: string
+  readonly placement: string
+  readonly locator: string
+  readonly lastEpoch: number
+}
+
+/** False for the name of adopted storage. True for a driver that is not configured: nothing is dropped without it. */
+function isGenerated(storage: Storage, { id, isolation, locator, lastEpoch }: NamedStorage): boolean {
+  const driver = storage.drivers.find(({ name }) => name === isolation)
+  if (!driver) return true
+  return Array.from({ length: lastEpoch }, (_, index) => driver.locator(id, index + 1)).includes(locator)
+}
+
+/** Storage whose name does not contain the tenant's id, by its reference. A purged tenant has none. @param references of the first search */
+async function adoptedStorage(
+  database: Kernel['database'],
+  storage: Storage,
+  tenantId: string,
+  references: readonly string[],
+): Promise<Map<string, Pick<NamedStorage, 'isolation' | 'placement' | 'locator'>>> {
+  const { rows } = await database.sql(
+    `select t.id, place.isolation, place.placement, place.locator, t.last_epoch as "lastEpoch"
+     from multitenancy.tenants t, lateral (
+       select t.isolation, t.placement, t.locator
+       union all select isolation, placement, locator from multitenancy.storage_locations where tenant_id = t.id) place
+     where t.id = $1 and t.purged_at is null`,
+    [tenantId],
+  )
+  const now = (rows as NamedStorage[])
+    .filter((row) => !isGenerated(storage, row))
+    .map(({ isolation, placement, locator }) => JSON.stringify({ isolation, placement, locator }))
+  return new Map([...references, ...now].map((reference) => [reference, JSON.parse(reference)]))
+}
 
 const backoffice = (
   { kernel: { database }, provisioning }: SystemDependencies,

@@ -141,8 +141,14 @@ export interface IsolationDriver {
    * Data of one tenant on a server, in storage of any epoch, for an erasure: storage, rows of shared tables, entries of
    * the outbox. Absent as `inventory`.
    * @param lastEpoch the highest epoch of the tenant
+   * @param adopted locators of its adopted storage on this server, whose names do not contain its id
    */
-  search?(placement: string, tenantId: string, lastEpoch: number): Promise<readonly FoundData[]>
+  search?(
+    placement: string,
+    tenantId: string,
+    lastEpoch: number,
+    adopted?: readonly string[],
+  ): Promise<readonly FoundData[]>
   /**
    * Rows without a storage location, for a driver with shared tables. Reads all rows: for `doctor --prove`.
    * @param registered reads the locations on the placement from the registry; called after the tables were read once

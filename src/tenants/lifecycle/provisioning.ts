@@ -22,7 +22,7 @@ import { TenantNotFound, TenantState } from '../tenant/errors.ts'
 import { TenantMigrated, TenantPurged } from '../tenant/events.ts'
 import { CONTINUED_AFTER_SECONDS, type Failure, failureOf, mayPass } from '../tenant/failure.ts'
 import { InstallTenant, UninstallTenant } from '../tenant/job-types.ts'
-import { releasedLocator } from '../tenant/released.ts'
+import { forgetAdoptedName, releasedLocator } from '../tenant/released.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import type { Fences } from './fences.ts'
 import type { LostPlacements } from './lost-placements.ts'
@@ -177,6 +177,7 @@ export class Installation {
     const location = toLocation(claimed)
     const isReleased = await this.#adoptions.isReleasing(location)
     await this.#lost.drop(location, isReleased ? (there) => this.#adoptions.releaseStorage(there) : undefined)
+    await forgetAdoptedName(this.#kernel.database, location)
     await this.#transfers.drop(id)
     await this.#kernel.store.purge(id)
     await this.purgeRows(id, isReleased ? 'release' : 'purge')

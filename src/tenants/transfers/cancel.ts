@@ -19,6 +19,7 @@ const BROUGHT_BACK: Failure = {
   code: TransferCancelled.code,
   message: 'The transfer was in progress at the time of the dump from which the backoffice was restored.',
 }
+const ERASED: Failure = { code: TenantState.code, message: 'The source of the clone is being erased.' }
 const DELETED: Failure = { code: TenantState.code, message: 'The tenant was deleted.' }
 
 /**
@@ -30,16 +31,40 @@ export async function cancel(
   id: string,
   failure: Failure = CANCELLED,
 ): Promise<void> {
-  const { database, events } = dependencies.kernel
   await dependencies.registry.get(tenantId)
-  await database.transaction(async () => {
-    await lockedRow(dependencies, tenantId) // the tenant's row first, in the lock order of the switch
-    const [transfer] = isUuid(id) ? await end(dependencies, tenantId, failure, id) : []
-    if (!transfer) throw await rejection(dependencies, tenantId, id)
-    await HANDLERS[transfer.kind].failPermanently?.(dependencies, transfer, failure)
-    await dependencies.registry.changed(tenantId)
-    await recordChange(events, { action: 'transfers.cancel', tenantId, target: `transfer:${id}` })
+  await dependencies.kernel.database.transaction(async () => {
+    if (!(await endOne(dependencies, tenantId, id, failure))) throw await rejection(dependencies, tenantId, id)
   })
+}
+
+/** Cancels the clones in progress of a tenant, in the transaction of its erasure, which holds the tenant's row. */
+export async function cancelClonesOf(dependencies: TransferDependencies, sourceId: string): Promise<void> {
+  const { rows } = await dependencies.kernel.database.sql(
+    `select id, tenant_id as "tenantId" from multitenancy.transfers
+     where source_id = $1 and kind = 'clone' and state in ('pending', 'running') order by tenant_id`,
+    [sourceId],
+  )
+  for (const { id, tenantId } of rows) await endOne(dependencies, tenantId, id, ERASED)
+}
+
+/** In a transaction. Returns false if the transfer is not in progress. */
+async function endOne(
+  dependencies: TransferDependencies,
+  tenantId: string,
+  id: string,
+  failure: Failure,
+): Promise<boolean> {
+  await lockedRow(dependencies, tenantId) // the tenant's row first, in the lock order of the switch
+  const [transfer] = isUuid(id) ? await end(dependencies, tenantId, failure, id) : []
+  if (!transfer) return false
+  await HANDLERS[transfer.kind].failPermanently?.(dependencies, transfer, failure)
+  await dependencies.registry.changed(tenantId)
+  await recordChange(dependencies.kernel.events, {
+    action: 'transfers.cancel',
+    tenantId,
+    target: `transfer:${id}`,
+  })
+  return true
 }
 
 /** Cancels all transfers in progress. Returns their number. */

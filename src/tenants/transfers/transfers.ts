@@ -13,7 +13,7 @@ import type { TenantTables } from '../tenant/tables.ts'
 import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import { type BackupSettings, Backups } from './backups/backups.ts'
 import { type DueStep, due, runDueStep } from './backups/scheduler.ts'
-import { cancel, cancelAll, cancelUnderWay } from './cancel.ts'
+import { cancel, cancelAll, cancelClonesOf, cancelUnderWay } from './cancel.ts'
 import { TransferState } from './doctor-queries.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS } from './kinds/index.ts'
@@ -169,6 +169,11 @@ export class Transfers {
     return cancelAll(this.#dependencies, tenantId)
   }
 
+  /** Cancels the clones in progress of an erased tenant, in the transaction of the request. */
+  cancelClonesOf(sourceId: string): Promise<void> {
+    return cancelClonesOf(this.#dependencies, sourceId)
+  }
+
   /** The job of a transfer: one attempt. */
   work(id: string, options: Omit<WorkOptions, 'leaseMs'>): Promise<void> {
     return work(this.#dependencies, id, { ...options, leaseMs: this.#config.leaseMs })
@@ -229,6 +234,15 @@ export class Transfers {
   /** Drops all storage of an erased tenant except its own. */
   dropStorage(tenantId: string): Promise<void> {
     return this.#dependencies.stagedStorage.dropAll(tenantId)
+  }
+
+  /** Number of storage locations that cancelled and failed clones of a tenant have left. */
+  countStorageOfEndedClones(sourceId: string): Promise<number> {
+    return this.#dependencies.stagedStorage.countOfEndedClones(sourceId)
+  }
+
+  dropStorageOfEndedClones(sourceId: string): Promise<void> {
+    return this.#dependencies.stagedStorage.dropOfEndedClones(sourceId)
   }
 
   recover(): Promise<void> {

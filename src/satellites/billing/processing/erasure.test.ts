@@ -46,14 +46,29 @@ describe('an erasure', () => {
     expect(provider).toMatchObject({ found: 1, removed: 1, foundAfterwards: 0, kept: null })
   })
 
-  test('finds the customer of a purged tenant by the search of the provider', async () => {
+  test('keeps and names a customer with the id of the tenant that the backoffice has no record of', async () => {
     const { tenantId, customerId } = await open.subscriber()
     open.provider.advance({ hours: 1 })
     await open.tenancy.tenants.delete(tenantId)
     expect(await open.tenancy.tenants.installation.purge(tenantId)).toBe(true)
-    const { provider } = await erase(tenantId, 'delete')
-    expect(provider).toMatchObject({ found: 1, removed: 1 })
-    expect(await hasCustomer(customerId)).toBe(false)
+    const { state, provider } = await erase(tenantId, 'delete')
+    expect(state).toBe('completed')
+    expect(provider).toMatchObject({ kind: 'customers without a record', found: 1, removed: 0, foundAfterwards: 1 })
+    expect(provider?.kept).toContain('another installation')
+    expect(await hasCustomer(customerId)).toBe(true)
+  })
+
+  test('deletes the recorded customer beside that of another installation with the same id', async () => {
+    const { tenantId, customerId } = await open.subscriber()
+    const other = await open.tenancy.billing.dependencies.payments.createCustomer(tenantId, 4711)
+    open.provider.advance({ hours: 1 })
+    const { state, report } = await erase(tenantId, 'delete')
+    expect(state).toBe('completed')
+    expect(report?.systems.filter(({ system }) => system === 'payment provider')).toMatchObject([
+      { kind: 'customers', found: 1, removed: 1 },
+      { kind: 'customers without a record', found: 1, removed: 0 },
+    ])
+    expect([await hasCustomer(customerId), await hasCustomer(other)]).toEqual([false, true])
   })
 
   test('waits for an unavailable provider before it deletes the rows', async () => {

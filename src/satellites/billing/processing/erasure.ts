@@ -6,6 +6,8 @@ import type { TenantDeletion } from './tenant-deletion.ts'
 
 const DAY_MS = 86_400_000
 const KEPT = 'The request keeps the customer at the payment provider: invoices have legal retention.'
+const WITHOUT_RECORD =
+  'The backoffice has no record of the customer: another installation may use the account of the payment provider. Check it, and delete it there.'
 const OF_ANOTHER = 'The configured account of the payment provider does not know the customer.'
 
 interface BillingService {
@@ -24,10 +26,12 @@ export const providerSystem = (retentionDays = 0): ErasableSystem<BillingService
       if (exists === undefined) ofAnother.push(id)
       else if (exists) customers.push(id)
     }
+    const others = await othersOf(billing, subject)
     const kept = subject.billing === 'keep' ? { kept: KEPT } : {}
     return [
       { kind: 'customers', count: customers.length, references: customers, ...kept },
       { kind: 'unknown customers', count: ofAnother.length, references: ofAnother, kept: OF_ANOTHER },
+      { kind: 'customers without a record', count: others.length, kept: WITHOUT_RECORD },
     ]
   },
   async remove(billing, subject) {
@@ -46,14 +50,16 @@ export const providerSystem = (retentionDays = 0): ErasableSystem<BillingService
   ],
 })
 
-/** Those of the tenant's rows, those of the first search, and those that the provider finds by the tenant's id. */
-async function customersOf(
-  { tenantDeletion, dependencies }: BillingService,
-  { tenantId, references }: ErasureSubject,
-): Promise<Set<string>> {
-  const ids = new Set([...references, ...(await tenantDeletion.customersOf(tenantId))])
-  for await (const id of dependencies.payments.customersOf(tenantId)) ids.add(id)
-  return ids
+/** Those of the tenant's rows, also at the time of the first search. */
+async function customersOf({ tenantDeletion }: BillingService, subject: ErasureSubject): Promise<Set<string>> {
+  return new Set([...subject.references, ...(await tenantDeletion.customersOf(subject.tenantId))])
+}
+
+/** Customers that the provider finds by the tenant's id alone: several installations may use one account. */
+async function othersOf(billing: BillingService, subject: ErasureSubject): Promise<string[]> {
+  const known = await customersOf(billing, subject)
+  const found = await Array.fromAsync(billing.dependencies.payments.customersOf(subject.tenantId))
+  return found.filter((id) => !known.has(id))
 }
 
 /** False: it is deleted. Undefined: a customer of another account. */

@@ -217,6 +217,25 @@ export class StagedStorage {
     await this.drop({ tenantId })
   }
 
+  /** Number of locations that cancelled and failed clones of this tenant have left. */
+  async countOfEndedClones(sourceId: string): Promise<number> {
+    const { rows } = await this.#kernel.database.sql(
+      `select count(*)::float8 as count from multitenancy.storage_locations where ${OF_ENDED_CLONES}`,
+      [sourceId],
+    )
+    return rows[0].count
+  }
+
+  /** Drops what cancelled and failed clones of this tenant have left. */
+  async dropOfEndedClones(sourceId: string): Promise<void> {
+    const { rows } = await this.#kernel.database.sql(
+      `update multitenancy.storage_locations set state = 'abandoned' where ${OF_ENDED_CLONES}
+       returning transfer_id as "transferId"`,
+      [sourceId],
+    )
+    for (const { transferId } of rows) await this.drop({ transferId })
+  }
+
   #abandoned({ transferId, tenantId }: { transferId?: string; tenantId?: string }): Promise<PlaceRow[]> {
     let query = this.#kernel.database
       .query<TenantTables>()
@@ -229,6 +248,9 @@ export class StagedStorage {
     return query.execute()
   }
 }
+
+const OF_ENDED_CLONES = `state <> 'former' and transfer_id in (
+  select id from multitenancy.transfers where source_id = $1 and kind = 'clone' and state not in ('pending', 'running', 'completed'))`
 
 const stands =
   (
