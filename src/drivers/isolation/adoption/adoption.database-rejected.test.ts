@@ -123,7 +123,7 @@ describe('the plan rejects a database with', () => {
 })
 
 test('the database of any placement, and one that cannot be compared, are rejected', async () => {
-  const urls = { eu: withDatabase(installation.url, name), us: 'postgres://nobody@127.0.0.1:1/none' }
+  const urls = { eu: withDatabase(installation.url, name), us: 'postgres://unknown@127.0.0.1:1/none' }
   const others = Object.entries(urls).map(([key, url]) => [key, { ...placement, name: key, url }] as const)
   const other = databasePg()
   const [migrations, generation, log] = [[], () => 0, createLogger({ level: 'silent' })]
