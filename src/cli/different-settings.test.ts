@@ -8,7 +8,6 @@ import { schemaPg } from '../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../kernel/base/logger.ts'
 import { lockMigrations } from '../kernel/database/migrations.ts'
 import { type Config, createTenancy, defineTenancy } from '../service/definition.ts'
-import { builtInSatellites } from '../service/satellites.ts'
 import { eventually, installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { inProcess } from './in-process.fixture.ts'
 import { allCommands } from './program.ts'
@@ -176,16 +175,6 @@ test('JSON and TypeScript form of one definition give equal settings', async () 
     { role: 'command', isLive: true, isThis: true, differences: [] },
   ])
   expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
-})
-
-test('options of satellites are compared', async () => {
-  await started({ satellites: [...builtInSatellites({ webhooks: { maxAttempts: 8, concurrency: 4 } })] })
-  const app = await fileWith({ webhooks: { maxAttempts: 5 } })
-  const { data } = JSON.parse((await run('processes', '--json', '--app', app)).stdout)
-  const differences = data.flatMap((process: { differences: { setting: string }[] }) => process.differences)
-  expect(differences.filter(({ setting }: { setting: string }) => setting.startsWith('satellites.'))).toEqual([
-    { setting: 'satellites.webhooks.maxAttempts', here: '5', there: '8', isConflict: false },
-  ])
 })
 
 test('a command that reads tables which a service with other settings has not created exits with 2', async () => {
