@@ -1,4 +1,4 @@
-/** Runs the program on a database of its own with an empty data directory. */
+/** Runs the program on its own database with an empty data directory. */
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

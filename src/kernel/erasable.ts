@@ -34,7 +34,7 @@ export interface ExpiringData {
 export interface ErasableSystem<Service = any> {
   /** Name in the report: `archives`. */
   readonly name: string
-  /** Searches the system itself, not a list of what was written. Rejects if the system is unavailable. */
+  /** Searches the system itself, not a list of written data. Rejects if the system is unavailable. */
   readonly find: (service: Service, subject: ErasureSubject) => Promise<readonly FoundData[]>
   /** Removes what `find` returns. Safe to repeat, also concurrently. Absent: it is removed with the rows. */
   readonly remove?: (service: Service, subject: ErasureSubject) => Promise<void>

@@ -1,4 +1,5 @@
 /** Declares the differences between the PostgreSQL drivers and the options that they have in common. */
+
 import type pg from 'pg'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
 import type { FoundData } from '../../kernel/erasable.ts'
@@ -16,9 +17,9 @@ import type {
 import type { OrphanedRows } from '../../tenants/isolation/orphaned-rows.ts'
 import type { ImportedTables, TableImport, TableImportOptions } from '../../tenants/isolation/table-import.ts'
 import type { AdoptionKind } from './adoption/adoption.ts'
+import type { AdoptableStorage } from './adoption/storage.ts'
 import type { Source } from './copy/copy-out.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
-import type { PostgresMigrator } from './migrations/postgres-migrator.ts'
 import type { Scope } from './scope/scoped-query.ts'
 import type { MigratingOptions, PostgresServer } from './server/postgres-server.ts'
 import type { Holding } from './transactions/copy-session.ts'
@@ -35,17 +36,7 @@ export interface PostgresOptions {
 }
 
 /** A storage location together with its server. */
-export interface TenantStorage extends StorageLocation {
-  readonly server: PostgresServer
-  readonly migrator: PostgresMigrator
-  /** The schema of the tables. Its name is also the key of the migration records. */
-  readonly schema: string
-  readonly database: string
-  readonly searchPath: string
-  /** The search path for any schema that has the same tables. */
-  readonly searchPathOf: (schema: string) => string
-  /** Runs `work` on a connection of the owner to the database of the tables, outside of any transaction. */
-  owned<T>(work: (client: pg.ClientBase) => Promise<T>): Promise<T>
+export interface TenantStorage extends AdoptableStorage {
   /**
    * Runs `work` in a transaction of the owner that may change the tables. Other migrations of the same tables wait for
    * it.

@@ -18,7 +18,7 @@ export interface ErrorOptions {
   cause?: unknown
 }
 
-/** Name of a property with the error itself. MikroORM copies all properties with a name into an error of its own. */
+/** Name of a property with the error itself. MikroORM copies all properties with a name into its own error. */
 const ITSELF = 'tenancyError'
 
 export class TenancyError extends Error {
@@ -45,7 +45,7 @@ export class TenancyError extends Error {
 }
 
 /**
- * The Tenantry error that a database library has thrown as an error of its own: TypeORM, Sequelize, Drizzle, MikroORM, and Prisma with
+ * The Tenantry error inside the error of a database library: TypeORM, Sequelize, Drizzle, MikroORM, and Prisma with
  * `prismaAdapter`. Undefined for any other error, also for an error of the host whose `cause` is a Tenantry error.
  *
  * @example

@@ -1,14 +1,12 @@
-/** Tests adoptions as a part of the life cycle of tenants: conflicts, interruptions, later changes, and the release. */
-import { randomBytes } from 'node:crypto'
-import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { type Recorded, recorded } from '../../../test/support/recorded.ts'
-import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
+import type { TestEnvironment } from '../../../test/support/two-servers.ts'
 import { rightsOf } from '../../drivers/isolation/adoption/legacy-schemas.fixture.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { raw } from '../../testing/leak/operations.ts'
-import { NOTES, TAGS } from './adoptions.fixture.ts'
+import { NOTES, openWithFormerRole, TAGS } from './adoptions.fixture.ts'
 
+let opened: Awaited<ReturnType<typeof openWithFormerRole>>
 let environment: TestEnvironment
 let published: Recorded
 let role: string
@@ -64,21 +62,11 @@ const endWaiting = (application: string, words: string) =>
   })
 
 beforeAll(async () => {
-  role = `legacy_${randomBytes(4).toString('hex')}`
-  environment = await openTestEnvironment(inject('postgresUrl'), { migrations: [NOTES, TAGS] })
+  opened = await openWithFormerRole(inject('postgresUrl'), { migrations: [NOTES, TAGS] })
+  ;({ environment, role } = opened)
   published = recorded(environment.tenancy)
-  await sql(`create role ${role}`)
-  await sql(`do $$ begin execute format('grant create on database %I to ${role}', current_database()); end $$`)
-  await environment.tenancy.tenants.storage.driver('schema-pg').inventory?.('main')
-  await sql(`grant usage on schema tenantry to ${role}`)
 })
-afterAll(async () => {
-  await environment.end()
-  const server = new pg.Client({ connectionString: inject('postgresUrl') })
-  await server.connect()
-  await server.query(`drop role ${role}`)
-  await server.end()
-})
+afterAll(() => opened.end())
 
 describe('an adopted tenant', () => {
   test('is active, with the rows and the baseline of its storage', async () => {

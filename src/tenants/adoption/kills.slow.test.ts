@@ -13,9 +13,10 @@ import { withDatabase } from '../../drivers/isolation/roles/login-clients.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { raw } from '../../testing/leak/operations.ts'
-import { NOTES, TAGS } from './adoptions.fixture.ts'
+import { formerRole, NOTES, TAGS } from './adoptions.fixture.ts'
 
 let opened: TestTenancy<[]>
+let former: Awaited<ReturnType<typeof formerRole>>
 let role: string
 const tenants = () => opened.tenancy.tenants
 const sql = async (text: string, values: unknown[] = []) =>
@@ -24,22 +25,19 @@ const expire = () =>
   sql(`update multitenancy.adoptions set lease_until = now() - interval '1 second' where state = 'adopting'`)
 
 beforeAll(async () => {
-  role = `legacy_${randomBytes(4).toString('hex')}`
+  former = await formerRole(inject('postgresUrl'))
+  role = former.role
   opened = await testTenancy(inject('postgresUrl'), {
     role: 'api',
     migrations: [NOTES, TAGS],
     isolation: [schemaPg(), databasePg()],
   })
-  await sql(`create role ${role}`)
   // Prepares the server: the defaults of the tables call a function of Tenantry.
   await tenants().adoptions.plan({ id: 'none', isolation: 'schema-pg', schema: 'public', baseline: NOTES.name })
 })
 afterAll(async () => {
   await opened.end()
-  const server = new pg.Client({ connectionString: inject('postgresUrl') })
-  await server.connect()
-  await server.query(`drop role ${role}`)
-  await server.end()
+  await former.drop()
 })
 
 interface Legacy {

@@ -1,14 +1,12 @@
-/** The erasure of tenants with adopted storage: its name belongs to the host before the adoption and after the drop. */
-import { randomBytes } from 'node:crypto'
-import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { openTestEnvironment, type TestEnvironment } from '../../../test/support/two-servers.ts'
+import type { TestEnvironment } from '../../../test/support/two-servers.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
-import { NOTES } from '../adoption/adoptions.fixture.ts'
+import { NOTES, openWithFormerRole } from '../adoption/adoptions.fixture.ts'
 
 const signal = AbortSignal.timeout(120_000)
 const erasureOf = (id: string) => ({ confirm: id, reason: 'request 4711' })
 
+let opened: Awaited<ReturnType<typeof openWithFormerRole>>
 let environment: TestEnvironment
 let role: string
 const tenants = () => environment.tenancy.tenants
@@ -41,20 +39,10 @@ const locatorOf = async (id: string) =>
 const OF_THE_HOST = [{ body: 'of the host' }]
 
 beforeAll(async () => {
-  role = `host_${randomBytes(4).toString('hex')}`
-  environment = await openTestEnvironment(inject('postgresUrl'), { role: 'api', migrations: [NOTES] })
-  await sql(`create role ${role}`)
-  await sql(`do $$ begin execute format('grant create on database %I to ${role}', current_database()); end $$`)
-  await environment.tenancy.tenants.storage.driver('schema-pg').inventory?.('main')
-  await sql(`grant usage on schema tenantry to ${role}`)
+  opened = await openWithFormerRole(inject('postgresUrl'), { role: 'api', migrations: [NOTES] })
+  ;({ environment, role } = opened)
 })
-afterAll(async () => {
-  await environment.end()
-  const server = new pg.Client({ connectionString: inject('postgresUrl') })
-  await server.connect()
-  await server.query(`drop role ${role}`)
-  await server.end()
-})
+afterAll(() => opened.end())
 
 describe('an erasure of an adopted tenant', () => {
   test('lists its storage in plan and report, and drops it', async () => {

@@ -1,5 +1,4 @@
 /** The service of erasures: requests, reads and carries out the erasure of tenants. */
-
 import { equalInConstantTime } from '../../kernel/crypto/crypto.ts'
 import type { ErasableSystem, FoundData } from '../../kernel/erasable.ts'
 import type { Part } from '../../kernel/part-definition.ts'

@@ -132,7 +132,7 @@ class Attempt {
     await this.#complete(await this.#proof())
   }
 
-  /** Records what is found before anything is removed. */
+  /** Records the found data before the first removal. */
   async #search({ name, find }: System, position: number): Promise<void> {
     if (this.#steps[name]) return
     this.#options.signal.throwIfAborted()
@@ -148,7 +148,7 @@ class Attempt {
     await this.#record(name, { ...step, finishedAt: this.#now() }, 'removed')
   }
 
-  /** Searches all systems again, and removes what was written since. */
+  /** Searches all systems again, and removes data written since. */
   async #proof(): Promise<Searched[]> {
     for (let search = 1; ; search++) {
       const after: Searched[] = []

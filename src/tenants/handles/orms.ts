@@ -68,7 +68,7 @@ function inSchema<Target extends Queryable>(target: Target, qualifier: string): 
   } satisfies Queryable as Partial<Target>)
 }
 
-/** Prisma throws an error of its own, with `code` and `meta` of this one. */
+/** Prisma throws its own error, with `code` and `meta` of this one. */
 function rethrow(error: unknown): never {
   if (error instanceof TenancyError) {
     Object.defineProperty(error, 'meta', { value: { tenancyError: error }, configurable: true })

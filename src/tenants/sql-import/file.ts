@@ -6,8 +6,9 @@ import { Utf8Text } from './utf8-decoder.ts'
 export const LONGEST_STATEMENT = 64 * 1024 * 1024
 
 export interface FileReading {
-  /** Must iterate to the end. */
-  readonly take: (items: Iterable<SqlStatement | CopiedRow>) => Promise<void>
+  readonly signal: AbortSignal
+  readonly row: (row: CopiedRow) => unknown
+  readonly statement: (statement: SqlStatement) => Promise<void>
   /** Called after each chunk. */
   readonly onBytes: (bytes: number) => void
 }
@@ -15,8 +16,14 @@ export interface FileReading {
 export async function readFile(
   file: AsyncIterable<Uint8Array>,
   reader: StatementReader,
-  { take, onBytes }: FileReading,
+  { signal, row, statement, onBytes }: FileReading,
 ): Promise<void> {
+  const take = async (items: Iterable<SqlStatement | CopiedRow>) => {
+    for (const item of items) {
+      signal.throwIfAborted()
+      await ('row' in item ? row(item) : statement(item))
+    }
+  }
   const text = new Utf8Text()
   for await (const chunk of file) {
     await take(reader.read(text.read(chunk)))

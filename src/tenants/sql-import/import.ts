@@ -16,7 +16,6 @@ import type { ImportSource } from '../handles/router.ts'
 import type { CopiedSequence } from '../isolation/copy.ts'
 import type { Capabilities, TenantConnection } from '../isolation/driver.ts'
 import { CopiedRows, connectionWriter } from './copied-rows.ts'
-import type { CopiedRow } from './copy-data.ts'
 import { lineBreaks, offsetOf, toImportError, toRolledBack } from './errors.ts'
 import { LONGEST_STATEMENT, readFile } from './file.ts'
 import type { SqlName } from './parser.ts'
@@ -105,7 +104,12 @@ class ImportRun {
   async file(file: AsyncIterable<Uint8Array>): Promise<void> {
     const { signal, onProgress, isDryRun } = this.#options
     await readFile(file, this.#reader, {
-      take: (items) => this.#takeAll(items),
+      signal,
+      row: (row) => this.#copied?.add(row),
+      statement: async (statement) => {
+        await this.#endCopy()
+        await this.#take(statement)
+      },
       onBytes: (bytes) => {
         this.totals.bytes += bytes
         onProgress?.(this.totals)
@@ -115,17 +119,6 @@ class ImportRun {
     await this.#checkDeferred()
     signal.throwIfAborted()
     if (!isDryRun) for (const { wanted, line } of this.#sequences.values()) await this.#advance(wanted, line)
-  }
-
-  async #takeAll(items: Iterable<SqlStatement | CopiedRow>): Promise<void> {
-    for (const item of items) {
-      this.#options.signal.throwIfAborted()
-      if ('row' in item) await this.#copied?.add(item)
-      else {
-        await this.#endCopy()
-        await this.#take(item)
-      }
-    }
   }
 
   async #take(statement: SqlStatement): Promise<void> {

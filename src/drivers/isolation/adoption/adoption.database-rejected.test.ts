@@ -122,7 +122,7 @@ describe('the plan rejects a database with', () => {
   })
 })
 
-test('the database of any placement, and one that cannot be compared, are rejected', async () => {
+test('the database of any placement is rejected, and any database while a placement does not respond', async () => {
   const urls = { eu: withDatabase(installation.url, name), us: 'postgres://unknown@127.0.0.1:1/none' }
   const others = Object.entries(urls).map(([key, url]) => [key, { ...placement, name: key, url }] as const)
   const other = databasePg()

@@ -8,7 +8,6 @@
 import { InvalidRequest } from '../../../kernel/base/errors.ts'
 import type { TableImport } from '../../isolation/table-import.ts'
 import { CopiedRows, type RowWriter } from '../copied-rows.ts'
-import type { CopiedRow } from '../copy-data.ts'
 import { lineBreaks, offsetOf, toImportError } from '../errors.ts'
 import { LONGEST_STATEMENT, readFile } from '../file.ts'
 import type { SqlName } from '../parser.ts'
@@ -63,7 +62,12 @@ export class TablesRun {
   async file(file: AsyncIterable<Uint8Array>): Promise<void> {
     const { signal, onProgress } = this.#options
     await readFile(file, this.#reader, {
-      take: (items) => this.#takeAll(items),
+      signal,
+      row: (row) => this.#copied?.add(row),
+      statement: async (statement) => {
+        await this.#endCopy()
+        await this.#take(statement)
+      },
       onBytes: (bytes) => {
         this.totals.bytes += bytes
         onProgress?.(this.totals)
@@ -72,17 +76,6 @@ export class TablesRun {
     await this.#endCopy()
     signal.throwIfAborted()
     this.totals.unchangedTexts = this.#names.unchangedTexts
-  }
-
-  async #takeAll(items: Iterable<SqlStatement | CopiedRow>): Promise<void> {
-    for (const item of items) {
-      this.#options.signal.throwIfAborted()
-      if ('row' in item) await this.#copied?.add(item)
-      else {
-        await this.#endCopy()
-        await this.#take(item)
-      }
-    }
   }
 
   async #take(statement: SqlStatement): Promise<void> {
