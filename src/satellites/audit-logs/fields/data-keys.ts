@@ -63,13 +63,13 @@ export class DataKeys {
     return rows[0].count
   }
 
-  /** No effect without a key. */
+  /** Also without a key: later entries of the tenant get none that is stored. */
   async destroy(tenantId: string): Promise<void> {
     this.#forWriting.delete(tenantId)
-    await this.#kernel.database.sql('update multitenancy.audit_keys set key = $2 where tenant_id = $1', [
-      tenantId,
-      DESTROYED,
-    ])
+    await this.#kernel.database.sql(
+      'insert into multitenancy.audit_keys (tenant_id, key) values ($1, $2) on conflict (tenant_id) do update set key = excluded.key',
+      [tenantId, DESTROYED],
+    )
   }
 
   async #made(tenantId: string): Promise<Secrets> {

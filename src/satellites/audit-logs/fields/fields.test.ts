@@ -111,6 +111,13 @@ describe('encrypted fields of audit entries', () => {
     await keeping.stop()
   })
 
+  test('a destruction without a key leaves no key for later entries', async () => {
+    await log.dataKeys.destroy('keyless')
+    await log.dataKeys.forWriting('keyless')
+    expect(await log.dataKeys.forReading(['keyless'])).toEqual(new Map([['keyless', null]]))
+    expect(await log.dataKeys.count('keyless')).toBe(0)
+  })
+
   test('two processes use one key of a tenant', async () => {
     const other = await opened.open()
     await Promise.all([log.dataKeys.forWriting('shared'), other.auditLogs.dataKeys.forWriting('shared')])
