@@ -5,6 +5,15 @@ export function signalPostgres(postmaster: number, name: 'SIGSTOP' | 'SIGCONT'):
   process.kill(postmaster, name)
   const all = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n')
   for (const [pid, parent] of all.map((line) => line.trim().split(/\s+/).map(Number))) {
-    if (pid !== undefined && parent === postmaster) process.kill(pid, name)
+    if (pid !== undefined && parent === postmaster) signalIfRunning(pid, name)
+  }
+}
+
+/** Signals a process of the server. One that has ended since it was listed is ignored. */
+function signalIfRunning(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
+  try {
+    process.kill(pid, name)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error
   }
 }
