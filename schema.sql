@@ -1547,11 +1547,11 @@ end $$;
 select format('drop index concurrently if exists multitenancy.%I', c.relname || '_unsuccessful') as statement from pg_inherits join pg_class c on c.oid = inhrelid
      where inhparent = 'multitenancy.webhook_deliveries'::regclass and pg_relation_size(c.oid) > 0
      and exists (select from pg_index i where i.indexrelid = to_regclass('multitenancy.' || quote_ident(c.relname || '_unsuccessful')) and not i.indisvalid);
-select format('create index concurrently if not exists %I on multitenancy.%I ', c.relname || '_unsuccessful', c.relname) || '(id) where (state in (''failed'', ''retry_scheduled'') or (state in (''pending'', ''delivering'') and attempt_count > 0))' as statement from pg_inherits join pg_class c on c.oid = inhrelid
+select format('create index concurrently if not exists %I on multitenancy.%I ', c.relname || '_unsuccessful', c.relname) || '(id, last_status) where (state in (''failed'', ''retry_scheduled'') or (state in (''pending'', ''delivering'') and attempt_count > 0))' as statement from pg_inherits join pg_class c on c.oid = inhrelid
      where inhparent = 'multitenancy.webhook_deliveries'::regclass and pg_relation_size(c.oid) > 0;
 do $$ begin
       set local lock_timeout = '300ms';
-      create index if not exists webhook_deliveries_unsuccessful on webhook_deliveries (id) where (state in ('failed', 'retry_scheduled') or (state in ('pending', 'delivering') and attempt_count > 0));
+      create index if not exists webhook_deliveries_unsuccessful on webhook_deliveries (id, last_status) where (state in ('failed', 'retry_scheduled') or (state in ('pending', 'delivering') and attempt_count > 0));
     end $$;
 select format('drop index concurrently if exists multitenancy.%I', c.relname || '_waiting_for_retry') as statement from pg_inherits join pg_class c on c.oid = inhrelid
      where inhparent = 'multitenancy.webhook_deliveries'::regclass and pg_relation_size(c.oid) > 0

@@ -69,7 +69,9 @@ export class Webhooks<Events extends object = object> {
     this.#subscriptions = new Subscriptions(kernel)
     this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
     const own = kernel.database.apart(OWN_CONNECTIONS)
-    this.#workers = new WorkerFactory(kernel, own, this.#subscriptions, this.series, options)
+    this.#workers = new WorkerFactory(kernel, own, this.#subscriptions, options, (settlement) =>
+      this.series.add(settlement, kernel.clock.now()),
+    )
     this.#worker = this.deliveryWorker(kernel.egress)
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options)
     this.#replays = new Replays(kernel, this.#subscriptions, this.#deliveries, () => this.#worker.wake())

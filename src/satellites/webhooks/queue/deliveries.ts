@@ -46,15 +46,19 @@ export class Deliveries {
       const all = filtered(this.#rows(), filter, like || undefined)
       if (!tenantId) return keysetQuery(all, NEWEST_ID, after, most).execute()
       const ofOne = keysetQuery(all.whereRef('webhookId', '=', sql.ref('s.id')), NEWEST_ID, after, most)
-      return database
-        .query<WebhookTables>()
-        .selectFrom('webhookSubscriptions as s')
-        .innerJoinLateral(ofOne.as('d'), (join) => join.onTrue())
-        .selectAll('d')
-        .where('s.tenantId', '=', tenantId)
-        .orderBy('d.id', 'desc')
-        .limit(most)
-        .execute()
+      return database.transaction(async () => {
+        // The planner does not know how many deliveries each subscription has. It must read them in order.
+        await database.sql(`select set_config('enable_bitmapscan', 'off', true)`)
+        return database
+          .query<WebhookTables>()
+          .selectFrom('webhookSubscriptions as s')
+          .innerJoinLateral(ofOne.as('d'), (join) => join.onTrue())
+          .selectAll('d')
+          .where('s.tenantId', '=', tenantId)
+          .orderBy('d.id', 'desc')
+          .limit(most)
+          .execute()
+      })
     }
     const filters = [tenantId, ...valuesOf(filter)]
     const keyset = { name: 'allDeliveries', filters, order: NEWEST_ID, item: (row: DeliveryRow) => row }

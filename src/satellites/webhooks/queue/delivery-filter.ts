@@ -5,7 +5,7 @@ import type { Database } from '../../../kernel/database/database.ts'
 import { DeliveryNotFound } from '../model/errors.ts'
 import type { DeliveryFilter } from '../model/queries.ts'
 import type { DeliveryRow, WebhookTables } from '../model/tables.ts'
-import { UNSUCCESSFUL } from '../sql/indexes.ts'
+import { UNSETTLED, UNSUCCESSFUL } from '../sql/indexes.ts'
 
 /** Result of the last attempt of a delivery. */
 export interface LastResponse {
@@ -37,7 +37,7 @@ const notFound = (deliveryId: string): never => {
 
 type Query = SelectQueryBuilder<WebhookTables, 'webhookDeliveries', DeliveryRow>
 
-/** Adds the conditions of a filter. Conditions that no successful delivery meets use the index of unsuccessful ones. */
+/** Adds the conditions of a filter, and those of the partial indexes that contain all matching deliveries. */
 export function filtered(
   query: Query,
   { state, event, status, from, to }: Pick<DeliveryFilter, 'state' | 'event' | 'status' | 'from' | 'to'>,
@@ -45,6 +45,7 @@ export function filtered(
 ): Query {
   let found = query
   if (state) found = found.where('state', '=', state)
+  if (state === 'pending' || state === 'delivering') found = found.where(sql<boolean>`${sql.raw(UNSETTLED)}`)
   if (event) found = found.where('event', '=', event)
   if (from) found = found.where('id', '>=', floorOfUuidsAt(from.getTime()))
   if (to) found = found.where('id', '<', floorOfUuidsAt(to.getTime()))

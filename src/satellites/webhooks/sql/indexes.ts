@@ -3,6 +3,9 @@
 /** Failed, or with a failed attempt and unsettled. */
 export const UNSUCCESSFUL = `(state in ('failed', 'retry_scheduled') or (state in ('pending', 'delivering') and attempt_count > 0))`
 
+/** Of the indexes of ready deliveries, and of those that wait for a time. All pending deliveries and those in flight meet it. */
+export const UNSETTLED = '(is_ready or (due_at is not null and not is_ready))'
+
 interface Index {
   readonly name: string
   readonly table: string
@@ -10,7 +13,7 @@ interface Index {
 }
 
 const INDEXES: readonly Index[] = [
-  { name: 'unsuccessful', table: 'webhook_deliveries', rest: `(id) where ${UNSUCCESSFUL}` },
+  { name: 'unsuccessful', table: 'webhook_deliveries', rest: `(id, last_status) where ${UNSUCCESSFUL}` },
   {
     name: 'waiting_for_retry',
     table: 'webhook_deliveries',

@@ -1,4 +1,4 @@
-/** Creates delivery workers of one process. They share decrypted secrets, and report to the metrics. */
+/** Creates delivery workers of one process. They share decrypted secrets and consequences of failures. */
 import { LRUCache } from 'lru-cache'
 import type { Database } from '../../../kernel/database/database.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
@@ -6,7 +6,6 @@ import type { Options } from '../model/options.ts'
 import { PermanentFailureHandler } from '../queue/permanent-failure.ts'
 import { type Claimed, DeliveryQueue, type Settlement } from '../queue/queue.ts'
 import { ReleasedClaims } from '../queue/released-claims.ts'
-import type { WebhookSeries } from '../series.ts'
 import type { Subscriptions } from '../subscriptions/subscriptions.ts'
 import { DEFAULT_TIMING, DeliveryWorker, type WorkerOptions, type WorkerTiming } from './worker.ts'
 
@@ -16,18 +15,24 @@ export class WorkerFactory {
   readonly #kernel: Kernel
   readonly #own: Database
   readonly #subscriptions: Subscriptions
-  readonly #series: WebhookSeries
+  readonly #count: (settlement: Settlement) => void
   readonly #options: Options
   readonly #permanentFailures: PermanentFailureHandler
   readonly #decryptedSecrets = new LRUCache<string, readonly string[]>({ max: MAX_CACHED_SECRETS })
   readonly #listeners = new Set<() => void>()
 
-  /** @param own connections for claims and settlements */
-  constructor(kernel: Kernel, own: Database, subscriptions: Subscriptions, series: WebhookSeries, options: Options) {
+  /** @param own connections for claims and settlements @param count called for each result, except those of listeners */
+  constructor(
+    kernel: Kernel,
+    own: Database,
+    subscriptions: Subscriptions,
+    options: Options,
+    count: (settlement: Settlement) => void,
+  ) {
     this.#kernel = kernel
     this.#own = own
     this.#subscriptions = subscriptions
-    this.#series = series
+    this.#count = count
     this.#options = options
     this.#permanentFailures = new PermanentFailureHandler(kernel)
   }
@@ -81,7 +86,7 @@ export class WorkerFactory {
   }
 
   #noteSettled(settlement: Settlement, isOurs: boolean): void {
-    if (isOurs) this.#series.add(settlement, this.#kernel.clock.now())
+    if (isOurs) this.#count(settlement)
     for (const onSent of this.#listeners) onSent()
   }
 }
