@@ -141,10 +141,20 @@ function fieldsOf(schema: Schema | undefined, schemas: Schema): Schema {
       const plain: Schema = main.$ref ? schemas[main.$ref.split('/').at(-1)] : main
       const type = Array.isArray(plain.type) ? plain.type.find((one: string) => one !== 'null') : plain.type
       const kept = Object.fromEntries(KEPT.flatMap((key) => (key in plain ? [[key, plain[key]]] : [])))
+      if (kept.pattern) kept.pattern = withSetEscapes(kept.pattern)
       return [name, { type, ...kept, ...(required.includes(name) ? { required: true } : {}) }]
     }),
   )
 }
+
+/** The same pattern for the flag `v`, which the attribute `pattern` has: it reserves characters inside of classes. */
+const withSetEscapes = (pattern: string): string =>
+  pattern.replaceAll(/\[(\^?)((?:\\.|[^\]\\])*)\]/g, (_, not: string, members: string) => {
+    const escaped = members
+      .replaceAll(/\\.|[()[\]{}/|]/g, (one) => (one.length === 2 ? one : `\\${one}`))
+      .replace(/^-|(?<!\\)-$/g, '\\-')
+    return `[${not}${escaped}]`
+  })
 
 const withoutEmpty = (fields: Schema): Schema =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => Object.keys(value).length > 0))

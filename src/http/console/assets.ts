@@ -22,9 +22,14 @@ export interface Assets {
 let published: Assets | undefined
 let building: { readonly hash: string; readonly done: Promise<Assets> } | undefined
 
-/** Rejects if the console cannot be built, as without its development dependencies. */
-export async function consoleAssets(): Promise<Assets> {
+/**
+ * Rejects if the console cannot be built, as without its development dependencies.
+ *
+ * @param isPage whether the sources are compared with those of the last build; files belong to the last page
+ */
+export async function consoleAssets(isPage: boolean): Promise<Assets> {
   if (published) return published
+  if (!isPage && building) return building.done
   if (existsSync(join(PUBLISHED, 'index.json'))) {
     published = read(PUBLISHED)
     return published

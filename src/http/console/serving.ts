@@ -65,9 +65,10 @@ export class ConsolePages {
     const isBelow = pathname === this.#base || pathname.startsWith(`${this.#base}/`)
     if (!isBelow || (request.method !== 'GET' && request.method !== 'HEAD')) return undefined
     const { consoleAssets, assetFile } = await import('./assets.ts')
-    const loading = consoleAssets()
     const name = pathname.slice(this.#base.length + 1)
-    if (!name.startsWith('assets/')) return this.#page(loading)
+    const isPage = !name.startsWith('assets/')
+    const loading = consoleAssets(isPage)
+    if (isPage) return this.#page(loading)
     const found = assetFile(await loading, name.slice('assets/'.length), request.headers.get('accept-encoding') ?? '')
     const host = found ?? (await this.#hostModule(name.slice('assets/'.length)))
     if (!host) throw NotFound('No file of the console has this name.')
