@@ -100,6 +100,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
       ),
     ],
     doctor: diagnoses,
+    console: new URL('./console/index.tsx', import.meta.url),
     stop: (webhooks) => webhooks.stop(),
   })
 }
