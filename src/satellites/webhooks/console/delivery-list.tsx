@@ -3,7 +3,7 @@ import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
 import { Empty } from '../../../console/components/base/page.tsx'
-import { Status, type Tone } from '../../../console/components/base/status.tsx'
+import { Badge, Status, type Tone } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
 import { type Column, Table } from '../../../console/components/table.tsx'
 import type { List } from '../../../console/data/queries.ts'
@@ -48,7 +48,12 @@ const tenant: Column<ListedDelivery> = {
   key: 'tenant',
   title: text.columns.tenant,
   isCode: true,
-  cell: ({ owner, tenantId }) => <code>{owner ?? `${text.ofHost} · ${tenantId ?? '–'}`}</code>,
+  cell: ({ owner, tenantId }) => (
+    <span className="owner">
+      <code>{owner ?? tenantId ?? '–'}</code>
+      {owner === null && <Badge>{text.ofHost}</Badge>}
+    </span>
+  ),
 }
 const others: readonly Column<ListedDelivery>[] = [
   { key: 'response', title: text.columns.response, cell: (delivery) => <Response delivery={delivery} /> },
@@ -59,7 +64,11 @@ const receiver: Column<ListedDelivery> = {
   key: 'receiver',
   title: text.columns.receiver,
   width: '28%',
-  cell: ({ url }) => <span className="long">{url ?? '–'}</span>,
+  cell: ({ url }) => (
+    <span className="long" title={url ?? undefined}>
+      {url ?? '–'}
+    </span>
+  ),
 }
 const COLUMNS = [event, state, ...others]
 const COLUMNS_OF_ALL = [event, state, tenant, receiver, ...others]
@@ -170,8 +179,10 @@ function FilterBar({ query, hasTenant, clear, list }: FilterBarProps) {
           onChange={(value) => setSearch({ tenantId: value })}
         />
       )}
-      <TimeFilter label={text.from} value={from} onChange={(value) => setSearch({ from: value })} />
-      <TimeFilter label={text.to} value={to} onChange={(value) => setSearch({ to: value })} />
+      <div className="filter-window">
+        <TimeFilter label={text.from} value={from} onChange={(value) => setSearch({ from: value })} />
+        <TimeFilter label={text.to} value={to} onChange={(value) => setSearch({ to: value })} />
+      </div>
       {sameResponseAs && (
         <button
           type="button"

@@ -65,7 +65,7 @@ function Delivery({ owner, delivery, parents }: DeliveryProps) {
   return (
     <>
       <Header owner={owner} title={event} parents={parents} lead={<DeliveryState state={state} />}>
-        {attempts.length > 0 && (
+        {isFailure && (
           <LinkButton href={hrefOf(owner, webhookId, undefined, { sameResponseAs: id })}>{text.sameFailure}</LinkButton>
         )}
         {replay && (

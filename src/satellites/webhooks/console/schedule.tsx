@@ -3,8 +3,9 @@ import { exactTime } from '../../../console/components/base/time.tsx'
 import type { Attempt, DeliveryDetail } from './api.ts'
 import { text } from './text.ts'
 
-/** Share of the width that is free on each side, for the texts. */
-const MARGIN = 4
+/** Share of the width at the start, for the names of the rows, and at the end, in percent. */
+const START = 14
+const END = 5
 const PLANNED_Y = 34
 const ACTUAL_Y = 66
 const RADIUS = 5
@@ -33,7 +34,7 @@ export function plannedAttempts({
 /** Position in percent of a time after the start. The first ten seconds are as long as the step to the first minute. */
 export function positionOf(ms: number, longestMs: number): number {
   const share = Math.log1p(Math.max(0, ms) / 1_000) / Math.log1p(Math.max(longestMs, 1) / 1_000)
-  return MARGIN + Math.min(1, share) * (100 - 2 * MARGIN)
+  return START + Math.min(1, share) * (100 - START - END)
 }
 
 export const isSuccess = ({ status, error }: Attempt): boolean =>
@@ -51,8 +52,14 @@ export function Schedule({ attempts }: { attempts: readonly PlannedAttempt[] }) 
   const x = (at: string) => `${positionOf(Date.parse(at) - startMs, longestMs)}%`
   return (
     <svg className="schedule" width="100%" height="92" role="img" aria-label={summaryOf(shown)}>
-      <line x1="0" x2="100%" y1={PLANNED_Y} y2={PLANNED_Y} className="schedule-line" />
-      <line x1="0" x2="100%" y1={ACTUAL_Y} y2={ACTUAL_Y} className="schedule-line" />
+      <text x="0" y={PLANNED_Y + 4}>
+        {text.planned}
+      </text>
+      <text x="0" y={ACTUAL_Y + 4}>
+        {text.actual}
+      </text>
+      <line x1={`${START}%`} x2="100%" y1={PLANNED_Y} y2={PLANNED_Y} className="schedule-line" />
+      <line x1={`${START}%`} x2="100%" y1={ACTUAL_Y} y2={ACTUAL_Y} className="schedule-line" />
       {shown.map(({ number, plannedAt, made }) => (
         <g key={number}>
           <title>{`${text.attemptOf(number)}: ${exactTime(plannedAt)}`}</title>

@@ -74,7 +74,8 @@ export default function Subscription() {
 function Actions({ webhook }: { webhook: Webhook }) {
   const { tenantId: owner, url, description } = webhook
   const kind = kindOf(owner, 'webhook')
-  const [next] = actionsOf(kind, webhook)
+  const actions = actionsOf(kind, webhook)
+  const next = actions.find(({ key }) => key !== undefined && webhook.health.failingSince !== null) ?? actions[0]
   const entries = menuEntriesOf(kind, webhook)
   return (
     <Header

@@ -27,7 +27,9 @@ const columns: readonly Column<Webhook>[] = [
     width: '40%',
     cell: ({ url, description }) => (
       <span className="two">
-        <span>{url}</span>
+        <span className="long" title={url}>
+          {url}
+        </span>
         {description && <span className="note">{description}</span>}
       </span>
     ),

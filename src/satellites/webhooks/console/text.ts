@@ -65,7 +65,7 @@ export const text = {
   },
   disabledEffect: 'Events create no deliveries. After enabling it, replay failed and missing deliveries.',
   failingSince: 'Deliveries fail since',
-  disabledAt: 'If failures continue, the subscription is disabled from',
+  disabledAt: 'Disabled if failures continue',
   lastDeliveredAt: 'Last delivered',
   waiting: 'Waiting deliveries',
   createdAt: 'Created',
@@ -164,8 +164,7 @@ export const text = {
     `${formatNumber(delivered)} delivered, ${formatNumber(failed)} failed, ${formatNumber(waiting)} waiting`,
   showStep: 'Show deliveries',
 
-  sameFailure: 'Same response',
-  sameFailureHint: 'Deliveries of this subscription whose last attempt has the same status, error and body',
+  sameFailure: 'Same failure',
   nextRetry: 'Next attempt',
   deliveredAt: 'Delivered',
   dispatchedAt: 'Dispatched',
