@@ -36,7 +36,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
       { table: 'audit_keys', key: 'tenant_id', column: 'key', binding: bindingOf },
     ],
     erase,
-    service: (kernel, { erasures }) => new AuditLogs(kernel, retentionDays, erasures.settings.auditFields),
+    service: (kernel, tenants) => new AuditLogs(kernel, tenants, retentionDays, tenants.erasures.settings.auditFields),
     operations,
     commands,
     jobs,
