@@ -28,6 +28,20 @@ export const midnightAfter = (nowMs: number): number => (dayOf(nowMs) + 1) * DAY
 
 let latest = { day: Number.NaN, text: '' }
 
+/** Whether `amount` more fits over a reading. Undefined: the store is unavailable, and everything fits. */
+export function decisionOver(reading: Reading | undefined, amount: number, limit: number | null, now: Date): Decision {
+  const usage = reading?.today ?? reading?.gauge ?? 0
+  const isGauge = reading?.today === null && reading.gauge !== null
+  return {
+    allowed: !reading || fits(usage, amount, limit),
+    usage,
+    limit,
+    remaining: remainingOf(usage, limit),
+    resetAt: isGauge ? null : resetAtOf(reading?.nowMs ?? now.getTime()),
+    degraded: !reading,
+  }
+}
+
 /** The midnight that ends the day of `nowMs`. Cached, because every request needs it and it changes once a day. */
 export function resetAtOf(nowMs: number): string {
   const day = dayOf(nowMs)
