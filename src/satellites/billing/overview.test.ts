@@ -73,7 +73,9 @@ describe('the billing of all tenants', () => {
     const text = (await Array.fromAsync(await overview().export('csv', { dunning: 'open' }))).join('')
     const [head, row, ...more] = text.trim().split('\r\n')
     expect(head).toMatch(/^tenantId,name,plan,customerId,subscriptionId,status,/)
-    expect(row).toMatch(new RegExp(`^${owing?.tenantId},Payer,pro,${owing?.customerId},${owing?.subscriptionId},past_due,`))
+    expect(row).toMatch(
+      new RegExp(`^${owing?.tenantId},Payer,pro,${owing?.customerId},${owing?.subscriptionId},past_due,`),
+    )
     expect(more).toEqual([])
     const lines = (await Array.fromAsync(await overview().export('ndjson'))).join('').trim().split('\n')
     expect(lines.map((line) => JSON.parse(line).tenantId)).toEqual(await idsOf({}))

@@ -1,6 +1,6 @@
 /** Pure rules of a quota decision: whether an amount fits, when the day ends, which headers the response has. */
 import { z } from 'zod'
-import { DAY_MS, dayOf } from '../../kernel/store/counters.ts'
+import { DAY_MS, dayOf, type Reading } from '../../kernel/store/counters.ts'
 
 export const Decision = z
   .object({

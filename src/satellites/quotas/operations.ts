@@ -100,7 +100,9 @@ export const operations = [
     reply: pageOf(QuotaUse),
     command: {
       name: 'quotas:top',
-      options: { above: { flags: '--above <share>', summary: `smallest share of the limit; default ${DEFAULT_SHARE}` } },
+      options: {
+        above: { flags: '--above <share>', summary: `smallest share of the limit; default ${DEFAULT_SHARE}` },
+      },
       rows: ({ data }) =>
         data.map(({ tenantId, plan, quota, usage, limit, share }) => {
           return { tenantId, plan, quota, usage, limit, share: `${Math.round(share * 100)} %` }

@@ -151,11 +151,10 @@ export class Quotas<Quota extends string = string> {
     const { counters } = this.#kernel.store
     if (quota !== undefined) await this.#assertQuota(tenantId, quota)
     const after = quota === undefined ? {} : { quota }
-    await recorded(this.#kernel, { action: 'quotas.reset', tenantId, after }, async () => {
-      await this.#written(counters.clear(tenantId, quota))
-      const { nowMs } = await this.#written(counters.readAll(tenantId))
-      await this.usageRecords.clear(tenantId, quota, nowMs)
-    })
+    await recorded(this.#kernel, { action: 'quotas.reset', tenantId, after }, () =>
+      this.#written(counters.clear(tenantId, quota)),
+    )
+    await this.usageRecords.cleared(tenantId, quota, counters)
   }
 
   /** Tenants by the share of a limit that they have used, the greatest first; as of the last recorded change. */
@@ -219,10 +218,7 @@ export class Quotas<Quota extends string = string> {
     }
     this.counts.add(mode === 'track' ? 'tracked' : taken.isAllowed ? 'allowed' : 'refused')
     const outcome = { plan, requests, taken, isDegraded: false }
-    for (const [index, request] of requests.entries()) {
-      const usage = taken.usages[index] ?? 0
-      this.usageRecords.note({ tenantId: tenant.id, plan: plan.plan, ...request, usage, nowMs: taken.nowMs })
-    }
+    this.usageRecords.noteAll(tenant.id, outcome)
     if (taken.isAllowed) await this.#used(tenant.id, outcome)
     else this.alerts.ofRejection(tenant.id, outcome)
     return outcome

@@ -7,12 +7,12 @@
  * - A row that was lost with a process is written at the next change. No call waits for a row.
  */
 import { LRUCache } from 'lru-cache'
-import { OutageBackoff } from '../../kernel/base/backoff.ts'
 import { asSystem } from '../../kernel/base/context.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { dateOf, dayOf } from '../../kernel/store/counters.ts'
+import { type Counters, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import type { Plans } from '../../tenants/registry/plans.ts'
+import type { Outcome } from './outcome.ts'
 
 const WRITE_INTERVAL_MS = 1_000
 const STOP_TIMEOUT_MS = 2_000
@@ -56,10 +56,10 @@ export class UsageRecords {
   /** By quota. */
   readonly #smallestLimits = new Map<string, number>()
   readonly #noted = new LRUCache<string, Use>({ maxSize: REMEMBERED, sizeCalculation: () => 1 })
-  readonly #outage = new OutageBackoff()
   #waiting = new Map<string, Use>()
   #writing: Promise<void> | undefined
   #timer: NodeJS.Timeout | undefined
+  #isFailing = false
 
   constructor(kernel: Pick<Kernel, 'database' | 'log'>, plans: Pick<Plans, 'describe'>) {
     this.#kernel = kernel
@@ -82,18 +82,31 @@ export class UsageRecords {
     this.#timer ??= asSystem(() => setTimeout(() => void this.write(), WRITE_INTERVAL_MS).unref())
   }
 
-  /** After a reset, so that no earlier row of another process replaces it. */
-  async clear(tenantId: string, quota: string | undefined, nowMs: number): Promise<void> {
-    await this.#kernel.database.sql(CLEAR, [tenantId, quota ?? null, new Date(nowMs)])
+  noteAll(tenantId: string, { plan: { plan }, requests, taken: { usages, nowMs } }: Outcome): void {
+    for (const [index, request] of requests.entries()) {
+      this.note({ tenantId, plan, ...request, usage: usages[index] ?? 0, nowMs })
+    }
+  }
+
+  /** Sets rows to 0 after a reset. After a failure, the next changes write them. */
+  async cleared(tenantId: string, quota: string | undefined, counters: Pick<Counters, 'readAll'>): Promise<void> {
+    try {
+      const { nowMs } = await counters.readAll(tenantId)
+      await this.#kernel.database.sql(CLEAR, [tenantId, quota ?? null, new Date(nowMs)])
+    } catch (error) {
+      this.#kernel.log.warn({ err: error, tenantId }, 'rows of usage could not be set to 0 after a reset')
+    }
   }
 
   /** Writes waiting rows; a failure keeps them for the next write. */
   async write(): Promise<void> {
     clearTimeout(this.#timer)
     this.#timer = undefined
-    this.#writing ??= this.#kernel.database.outside(() => this.#writeAll()).finally(() => {
-      this.#writing = undefined
-    })
+    this.#writing ??= this.#kernel.database
+      .outside(() => this.#writeAll())
+      .finally(() => {
+        this.#writing = undefined
+      })
     await this.#writing
   }
 
@@ -110,15 +123,14 @@ export class UsageRecords {
     const waiting = this.#waiting
     this.#waiting = new Map()
     try {
-      if (!this.#outage.shouldTry) throw new Error('the last write has failed')
       const uses = [...waiting.values()]
       for (let first = 0; first < uses.length; first += ROWS_AT_ONCE) {
         await this.#writeSome(uses.slice(first, first + ROWS_AT_ONCE))
       }
-      this.#outage.answered()
+      this.#isFailing = false
     } catch (error) {
-      if (this.#outage.shouldTry) this.#kernel.log.warn({ err: error }, 'rows of usage could not be written; trying again')
-      this.#outage.failed()
+      if (!this.#isFailing) this.#kernel.log.warn({ err: error }, 'rows of usage could not be written; trying again')
+      this.#isFailing = true
       this.#waiting = new Map([...waiting, ...this.#waiting])
       this.#timer ??= asSystem(() => setTimeout(() => void this.write(), WRITE_INTERVAL_MS).unref())
     }
