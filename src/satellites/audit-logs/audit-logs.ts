@@ -19,17 +19,12 @@ import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { reportMac, waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
-import { type AuditEntry, toEntry } from './entry.ts'
 import { FORMATS } from './export-format.ts'
 import { DataKeys } from './fields/data-keys.ts'
 import { decryptFields, type EntryFields, encryptFields } from './fields/fields.ts'
 import { type FacetFilter, type Facets, facetsOf } from './history/facets.ts'
 import { MAX_ENTRIES, ofStates, type TenantAt, type Times, tenantAt } from './history/tenant-at.ts'
-import { Months } from './months.ts'
-import { SealKeyStore } from './seal-key-store.ts'
-import { isAhead } from './seal-watermark.ts'
-import { Sealer } from './sealer.ts'
-import { auditStream } from './stream.ts'
+import { type AuditEntry, toEntry } from './model/entry.ts'
 import {
   type AuditEntryRow,
   type AuditTables,
@@ -37,7 +32,12 @@ import {
   type SealedEntryRow,
   STORED_REQUEST,
   STORED_TARGET,
-} from './tables.ts'
+} from './model/tables.ts'
+import { Months } from './months.ts'
+import { SealKeyStore } from './seal-key-store.ts'
+import { isAhead } from './seal-watermark.ts'
+import { Sealer } from './sealer.ts'
+import { auditStream } from './stream.ts'
 import { type Verification, Verifier, type VerifyOptions } from './verification.ts'
 
 /** Entries of an export in memory at a time. */

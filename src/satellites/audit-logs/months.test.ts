@@ -6,8 +6,8 @@ import { Database } from '../../kernel/database/database.ts'
 import { migrate } from '../../kernel/database/migrations.ts'
 import { createTestDatabase } from '../../testing/base/database.ts'
 import { AuditLogs } from './audit-logs.ts'
+import { tables } from './model/tables.ts'
 import { openMonths } from './months.fixture.ts'
-import { tables } from './tables.ts'
 
 const { query, kernel, tenants, log, setTime, record, months, connect } = openMonths()
 

@@ -8,9 +8,9 @@ import { part } from '../../kernel/part.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import type { AuditLogs } from './audit-logs.ts'
-import { AuditEntry } from './entry.ts'
 import { Facets } from './history/facets.ts'
 import { TenantAt } from './history/tenant-at.ts'
+import { AuditEntry } from './model/entry.ts'
 import { Verification } from './verification.ts'
 
 const { operation } = part<AuditLogs>()

@@ -71,7 +71,7 @@ export const operations = [
           return { tenantId, plan, status, periodEnd, dunning: dunning?.state ?? '', since: dunning?.since ?? '' }
         }),
     },
-    handle: async ({ views: { overview } }, { query, headers }) => {
+    handle: async ({ overview }, { query, headers }) => {
       const format = wantedFormat(headers)
       return format ? exported(format, 'billing', await overview.export(format, query)) : overview.list(query)
     },

@@ -5,7 +5,9 @@ import { debtorsOf } from './dunning/dunning.fixture.ts'
 import type { BillingFilter } from './overview.ts'
 
 let open: OpenBilling
-let [owing, paying, ended]: Partial<Subscriber>[] = []
+let owing: Subscriber
+let paying: Subscriber
+let ended: Subscriber
 let without: string
 
 beforeAll(async () => {
@@ -16,13 +18,13 @@ beforeAll(async () => {
   owing = await debtor()
   paying = await open.subscriber('scale')
   ended = await open.subscriber('pro')
-  open.provider.cancel(ended.subscriptionId ?? '')
+  open.provider.cancel(ended.subscriptionId)
   await open.deliverAndProcess()
   without = await open.tenant()
 })
 afterAll(() => open.end())
 
-const overview = () => open.tenancy.billing.views.overview
+const overview = () => open.tenancy.billing.overview
 const idsOf = async (filter: BillingFilter) => (await overview().list(filter)).data.map(({ tenantId }) => tenantId)
 
 describe('the billing of all tenants', () => {
@@ -30,7 +32,7 @@ describe('the billing of all tenants', () => {
     const { data, nextCursor } = await overview().list()
     expect(nextCursor).toBe(null)
     const expected = []
-    for (const { tenantId = '' } of [owing, paying, ended]) {
+    for (const { tenantId } of [owing, paying, ended]) {
       const { unreportedUsage: _, ...billing } = await open.tenancy.billing.of(tenantId)
       expected.push({ ...billing, name: 'Payer' })
     }
@@ -39,14 +41,14 @@ describe('the billing of all tenants', () => {
   })
 
   test('filters select by dunning state, status and plan, and combine', async () => {
-    expect(await idsOf({ dunning: 'open' })).toEqual([owing?.tenantId])
-    expect(await idsOf({ dunning: 'retrying' })).toEqual([owing?.tenantId])
+    expect(await idsOf({ dunning: 'open' })).toEqual([owing.tenantId])
+    expect(await idsOf({ dunning: 'retrying' })).toEqual([owing.tenantId])
     expect(await idsOf({ dunning: 'grace' })).toEqual([])
-    expect(await idsOf({ status: 'active' })).toEqual([paying?.tenantId])
-    expect(await idsOf({ status: 'canceled' })).toEqual([ended?.tenantId])
-    expect(await idsOf({ plan: 'scale' })).toEqual([paying?.tenantId])
-    expect(await idsOf({ plan: 'free' })).toEqual([ended?.tenantId])
-    expect(await idsOf({ plan: 'pro', dunning: 'open' })).toEqual([owing?.tenantId])
+    expect(await idsOf({ status: 'active' })).toEqual([paying.tenantId])
+    expect(await idsOf({ status: 'canceled' })).toEqual([ended.tenantId])
+    expect(await idsOf({ plan: 'scale' })).toEqual([paying.tenantId])
+    expect(await idsOf({ plan: 'free' })).toEqual([ended.tenantId])
+    expect(await idsOf({ plan: 'pro', dunning: 'open' })).toEqual([owing.tenantId])
     expect(await idsOf({ plan: 'scale', dunning: 'open' })).toEqual([])
     expect(await idsOf({ plan: 'unknown' })).toEqual([])
   })
@@ -62,7 +64,7 @@ describe('the billing of all tenants', () => {
   })
 
   test('a running subscription is shown in place of an ended one', async () => {
-    const { customerId = '', tenantId } = ended ?? {}
+    const { customerId, tenantId } = ended
     open.provider.subscribe(customerId, open.prices.scale)
     await open.deliverAndProcess()
     expect(await idsOf({ status: 'canceled' })).toEqual([])
@@ -74,7 +76,7 @@ describe('the billing of all tenants', () => {
     const [head, row, ...more] = text.trim().split('\r\n')
     expect(head).toMatch(/^tenantId,name,plan,customerId,subscriptionId,status,/)
     expect(row).toMatch(
-      new RegExp(`^${owing?.tenantId},Payer,pro,${owing?.customerId},${owing?.subscriptionId},past_due,`),
+      new RegExp(`^${owing.tenantId},Payer,pro,${owing.customerId},${owing.subscriptionId},past_due,`),
     )
     expect(more).toEqual([])
     const lines = (await Array.fromAsync(await overview().export('ndjson'))).join('').trim().split('\n')

@@ -1,7 +1,6 @@
 /** Read models: billing of one tenant, and billing as a whole. */
 import { type PlanMap, planOfItems } from './model/entitlement.ts'
 import type { DunningRow, SubscriptionRow } from './model/tables.ts'
-import { BillingOverview } from './overview.ts'
 import type { BillingServices } from './processing/services.ts'
 import type { BillingOfTenant } from './resource.ts'
 import { hasEnded } from './subscriptions/subscriptions.ts'
@@ -10,13 +9,10 @@ import type { UsageWindows } from './usage/windows.ts'
 export class Views {
   readonly #services: BillingServices
   readonly #windows: UsageWindows
-  /** Of all tenants. */
-  readonly overview: BillingOverview
 
   constructor(services: BillingServices, windows: UsageWindows) {
     this.#services = services
     this.#windows = windows
-    this.overview = new BillingOverview(services.dependencies)
   }
 
   async of(tenantId: string): Promise<BillingOfTenant> {

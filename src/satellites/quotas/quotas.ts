@@ -9,7 +9,6 @@
  * Check and count are one step of the store. While the store is unavailable, `resilience.redis.quota` decides: open allows everything
  * and publishes `DependencyDegraded` each time; closed is 503, never 429. `setUsage`, `reset` and `snapshot` are always 503.
  */
-
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
@@ -113,8 +112,7 @@ export class Quotas<Quota extends string = string> {
     assertDeclared(this.#declared, quota, 'quota')
     checkTakes([{ name: quota, amount, limit: null }])
     const { limits } = await this.#tenants.plans.resolve(await this.#usable(tenantId))
-    const reading = await this.#read(tenantId, quota)
-    return decisionOver(reading, amount, limits.get(quota) ?? null, this.#kernel.clock.now())
+    return decisionOver(await this.#read(tenantId, quota), amount, limits.get(quota) ?? null, this.#kernel.clock.now())
   }
 
   /** Today's counter if it exists, otherwise the gauge, otherwise 0. */

@@ -6,7 +6,7 @@ import { z } from 'zod'
 import type { Database } from '../../../kernel/database/database.ts'
 import type { DataKeys } from '../fields/data-keys.ts'
 import { decryptFields } from '../fields/fields.ts'
-import { inOurTime } from '../tables.ts'
+import { inOurTime } from '../model/tables.ts'
 
 const ENTRIES_READ = 10_000
 const MAX_VALUES = 100

@@ -10,9 +10,9 @@ import { sql } from 'kysely'
 import { z } from 'zod'
 import type { Plans } from '../../../tenants/registry/plans.ts'
 import type { TenantRecord } from '../../../tenants/tenant/tenant.ts'
-import { AuditEntry, toEntry } from '../entry.ts'
 import { ENCRYPTED, ERASED } from '../fields/fields.ts'
-import type { SealedEntryRow } from '../tables.ts'
+import { AuditEntry, toEntry } from '../model/entry.ts'
+import type { SealedEntryRow } from '../model/tables.ts'
 
 /** Entries of a tenant that are read, the newest first. */
 export const MAX_ENTRIES = 10_000

@@ -6,7 +6,7 @@
  *   into errors. The chains of seals detect tampering (chain.ts).
  * - There are no foreign keys to `tenants`: entries outlive the objects that they describe.
  */
-import type { Migration } from '../../kernel/database/migrations.ts'
+import type { Migration } from '../../../kernel/database/migrations.ts'
 
 export interface AuditEntryRow {
   id: string
