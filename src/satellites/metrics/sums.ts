@@ -13,7 +13,6 @@ import { type MetricFilter, rangeOf } from './readings.ts'
 import { MAX_DAYS_LATE } from './store-flush.ts'
 
 export const MAX_DAYS = 366
-export const MAX_TENANTS = 200
 const DEFAULT_DAYS = 14
 const DEFAULT_TENANTS = 10
 const CACHED_SUMS = 5_000
