@@ -1,4 +1,4 @@
-/** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites. */
+/** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites, and its configuration. */
 import type { Adoptions } from './adoption/adoptions.ts'
 import type { Circuits } from './circuits/circuits.ts'
 import type { CommandRuns } from './command-runs/command-runs.ts'
@@ -13,6 +13,13 @@ import type { Plans } from './registry/plans.ts'
 import type { Registry } from './registry/registry.ts'
 import type { TableImports } from './sql-import/tables/table-imports.ts'
 import type { Transfers } from './transfers/transfers.ts'
+
+export interface TenantsConfig {
+  /** Time between the deletion of a tenant and its purge. */
+  readonly retentionMs: number
+  /** Time limit of each part in a search. */
+  readonly searchTimeoutMs: number
+}
 
 export interface TenantServices {
   readonly storage: Storage

@@ -17,6 +17,9 @@ import { assertAgrees } from './handles/agreement.ts'
 import type { Tenant } from './handles/handle.ts'
 import { usable } from './handles/router.ts'
 import type { Transition } from './lifecycle/transitions.ts'
+import { Counts } from './overview/counts.ts'
+import { listPlacements } from './overview/placements.ts'
+import { findObjects } from './overview/search.ts'
 import { register } from './registry/registration.ts'
 import type { TenantFilter } from './registry/registry.ts'
 import { lockExistingTenant } from './registry/tenant-assertions.ts'
@@ -35,7 +38,7 @@ import {
   type TenantRecord,
   toTenant,
 } from './tenant/tenant.ts'
-import type { TenantServices } from './tenant-services.ts'
+import type { TenantServices, TenantsConfig } from './tenant-services.ts'
 import { requestInstallation } from './transfers/requests/installation.ts'
 import { keepMaintenance } from './transfers/requests/requests.ts'
 
@@ -69,13 +72,14 @@ export class Tenants<DB = any, N extends Names = Names> {
   readonly tableImports: TenantServices['tableImports']
   /** Jobs that failed permanently. */
   readonly deadLetters: DeadLetters
+  /** Numbers of tenants, cached for ten seconds. */
+  readonly counts: Counts
   readonly #kernel: Kernel
   readonly #transitions: TenantServices['lifecycle']['transitions']
   readonly #updates: TenantUpdates
-  readonly #retentionMs: number
+  readonly #config: TenantsConfig
 
-  /** @param retentionMs time between the deletion of a tenant and its purge */
-  constructor(kernel: Kernel, services: TenantServices, retentionMs: number) {
+  constructor(kernel: Kernel, services: TenantServices, config: TenantsConfig) {
     const { registry, lifecycle } = services
     this.registry = registry
     this.plans = services.plans
@@ -95,10 +99,11 @@ export class Tenants<DB = any, N extends Names = Names> {
     this.adoptions = services.adoptions
     this.tableImports = services.tableImports
     this.deadLetters = new DeadLetters(kernel)
+    this.counts = new Counts({ kernel, ...services })
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions
     this.#updates = new TenantUpdates(kernel, registry)
-    this.#retentionMs = retentionMs
+    this.#config = config
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
@@ -134,8 +139,20 @@ export class Tenants<DB = any, N extends Names = Names> {
     return toTenant(await lockExistingTenant(this.#kernel.database, id))
   }
 
-  list(filter: TenantFilter): Promise<PageOf<TenantRecord>> {
-    return this.registry.list(filter)
+  /** A page of tenants. `E_PLAN_RESOLVED_BY_HOST`, or a 400. */
+  async list(filter: TenantFilter): Promise<PageOf<TenantRecord>> {
+    const { plan } = filter
+    return this.registry.list(filter, plan === undefined ? undefined : this.plans.condition(plan))
+  }
+
+  /** Placements with their tenants, connections and circuits, and the isolation drivers. */
+  placements() {
+    return listPlacements({ ...this, kernel: this.#kernel })
+  }
+
+  /** Objects of all parts with this id, name or value. In a request, only those that its token may read. */
+  search(q: string) {
+    return findObjects(this.#kernel, q, this.#config.searchTimeoutMs)
   }
 
   /** Changes name, metadata (merge patch) and domains; omitted members stay unchanged. */
@@ -179,7 +196,7 @@ export class Tenants<DB = any, N extends Names = Names> {
   /** Soft deletion: the storage stays until `purgeAt`, and `restore` is possible until then. */
   delete(id: string): Promise<Transition> {
     return this.#transitions.run(id, 'delete', ({ from }, now) => {
-      const purgeAt = new Date(now.getTime() + this.#retentionMs)
+      const purgeAt = new Date(now.getTime() + this.#config.retentionMs)
       return {
         set: { statusBefore: from, deletedAt: now, purgeAt },
         event: { purgeAt: purgeAt.toISOString() },
@@ -236,7 +253,7 @@ export class Tenants<DB = any, N extends Names = Names> {
 
   /** Call it after the backoffice was restored from a dump, before any process serves or works. */
   reconcileAfterRestore(): Promise<BackofficeRestore> {
-    return reconcileAfterRestore(this.#kernel, this, this.#retentionMs)
+    return reconcileAfterRestore(this.#kernel, this, this.#config.retentionMs)
   }
 
   /** A usable tenant. Throws the error of a guarded route otherwise. */

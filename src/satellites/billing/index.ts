@@ -19,6 +19,7 @@ import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { on } from './part.ts'
 import { providerSystem } from './processing/erasure.ts'
+import { searchProviders } from './search.ts'
 import { StripePayments } from './stripe/provider.ts'
 
 export type { Billing } from './billing.ts'
@@ -69,6 +70,7 @@ export const billing = (options?: BillingOptions) => {
       )
     },
     operations,
+    searchProviders,
     receivers: [
       {
         path: settings?.webhook.path ?? DEFAULT_PATH,

@@ -14,6 +14,7 @@ import { operations } from './operations.ts'
 import { on, onAny } from './part.ts'
 import { DISPATCH, DispatchRequest } from './queue/dispatch.ts'
 import { deliveriesSystem } from './queue/erasure.ts'
+import { searchProviders } from './search.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -61,6 +62,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
     })),
     service: (kernel) => new Webhooks(kernel, settings),
     operations,
+    searchProviders,
     commands,
     outbox: [
       outboxEntry(DISPATCH, DispatchRequest, (webhooks: Webhooks, entries) => webhooks.internal.posted(entries)),

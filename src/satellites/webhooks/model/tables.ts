@@ -225,4 +225,15 @@ ${functions}`,
   },
   { name: '0003_webhook_traces', up: dispatchingWithTraces },
   { name: '0004_webhook_envelopes', up: dispatchingWithEnvelopes },
+  {
+    // Finds parts of URLs. Without the extension, a search reads all subscriptions.
+    name: '0005_webhook_urls',
+    up: [
+      'drop index concurrently if exists webhook_subscriptions_urls',
+      `select format('create index concurrently webhook_subscriptions_urls on webhook_subscriptions
+         using gin (url %s.gin_trgm_ops) with (gin_pending_list_limit = 256) where deleted_at is null',
+         extnamespace::regnamespace) as statement
+       from pg_extension where extname = 'pg_trgm'`,
+    ],
+  },
 ]
