@@ -1,0 +1,84 @@
+/** Reads over all parts for the console: the attention list, the explanation of a tenant's access, and its timeline. */
+import { refreshed } from '../../kernel/base/cached-query.ts'
+import type { Kernel } from '../../kernel/kernel.ts'
+import { SMALL_SHARE } from '../../kernel/metrics/cached-gauges.ts'
+import type { AttentionEntry, AttentionRequest, AttentionResult } from '../../kernel/shares/contributions.ts'
+import type { Located } from '../registry/registry.ts'
+import type { TenantServices } from '../tenant-services.ts'
+import type { TroubledBackups } from '../transfers/doctor-queries.ts'
+import { Attention } from './attention.ts'
+import { Explanations } from './explanation.ts'
+import { Timelines } from './timeline.ts'
+
+export type OverviewServices = Pick<
+  TenantServices,
+  'registry' | 'circuits' | 'storage' | 'plans' | 'migrations' | 'transfers'
+>
+
+const MAX_OVERDUE = 50
+
+export class Overview {
+  readonly attention: Attention
+  readonly explanations: Explanations
+  readonly timelines: Timelines
+  readonly kernel: Kernel
+  readonly services: OverviewServices
+  /** The plans of all tenants decide, and the host may decide plans: read in the background. */
+  readonly #overdue = refreshed(() => this.#readOverdue(), { maxShare: SMALL_SHARE })
+
+  constructor(kernel: Kernel, services: OverviewServices) {
+    const { registry, circuits } = services
+    this.kernel = kernel
+    this.services = services
+    this.attention = new Attention(kernel)
+    this.explanations = new Explanations(
+      kernel,
+      registry,
+      { assertCircuitClosed: ({ location }) => circuits.assertClosed(location) },
+      (located) => this.openedAt(located),
+    )
+    this.timelines = new Timelines(kernel, registry)
+  }
+
+  stop(): void {
+    this.#overdue.stop()
+  }
+
+  /** Time at which the circuit of a tenant or of its server was opened; null while both are closed. */
+  openedAt({ location: { tenantId, placement } }: Pick<Located, 'location'>): Date | null {
+    const { servers, tenants } = this.services.circuits.snapshot()
+    const ofTenant = tenants.find((one) => one.tenantId === tenantId)?.openedAt
+    return ofTenant ?? servers.find((one) => one.placement === placement)?.openedAt ?? null
+  }
+
+  overdueBackups({ tenantId }: AttentionRequest): Promise<AttentionResult> {
+    return tenantId === undefined ? this.#overdue.get() : this.#readOverdue(tenantId)
+  }
+
+  async #readOverdue(only?: string): Promise<AttentionResult> {
+    const entries: AttentionEntry[] = []
+    let total = 0
+    for await (const one of this.services.transfers.state.troubled(only)) {
+      if (!one.isStale) continue
+      total += 1
+      entries.push(toEntry(one))
+      if (entries.length > 2 * MAX_OVERDUE) keepOldest(entries)
+    }
+    keepOldest(entries)
+    return { entries, total }
+  }
+}
+
+function keepOldest(entries: AttentionEntry[]): void {
+  entries.sort((a, b) => (a.since?.getTime() ?? 0) - (b.since?.getTime() ?? 0))
+  entries.splice(MAX_OVERDUE)
+}
+
+const toEntry = ({ tenantId, everyHours, last }: TroubledBackups): AttentionEntry => ({
+  tenantId,
+  title: `No backup within twice the interval of ${everyHours} hours`,
+  since: last,
+  count: 1,
+  operation: 'backups.list',
+  params: { id: tenantId },
+})
