@@ -18,11 +18,12 @@ import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
 import { outboxPart, relayPart } from '../tenants/outbox/part.ts'
+import { overviewPart } from '../tenants/overview/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
 import { tableImportsPart } from '../tenants/sql-import/tables/part.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
 import { tables } from '../tenants/tenant/tables.ts'
-import type { TenantServices, TenantsConfig } from '../tenants/tenant-services.ts'
+import type { TenantServices } from '../tenants/tenant-services.ts'
 import { Tenants } from '../tenants/tenants.ts'
 import { transfersPart } from '../tenants/transfers/part.ts'
 import { tenantsFirst } from './composition.ts'
@@ -32,7 +33,7 @@ import { systemOperations } from './system-operations.ts'
 import { sessionsPart, tokensPart } from './tokens/parts.ts'
 
 interface Dependencies extends TenantServices {
-  readonly configuration: TenantsConfig
+  readonly configuration: { readonly retentionMs: number }
 }
 
 const tenantsPart: Part<'tenants', Tenants, Dependencies> = {
@@ -42,11 +43,10 @@ const tenantsPart: Part<'tenants', Tenants, Dependencies> = {
     ...Object.values(tenantEvents).toSorted((a, b) => a.name.localeCompare(b.name)), // a module's order is its bundler's
     BackofficeRestored,
   ],
-  service: (kernel, { configuration, ...services }) => new Tenants(kernel, services, configuration),
+  service: (kernel, { configuration, ...services }) => new Tenants(kernel, services, configuration.retentionMs),
   operations,
   commands,
   doctor: diagnoses,
-  stop: ({ counts }) => counts.stop(),
 }
 
 /** Members of a tenancy that are not services of parts, and the name of the configuration. */
@@ -100,6 +100,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     erasuresPart,
     handlesPart,
     tableImportsPart,
+    overviewPart,
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)

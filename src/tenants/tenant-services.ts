@@ -1,4 +1,4 @@
-/** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites, and its configuration. */
+/** Lists the services of the parts that `Tenants` offers to hosts, operations and satellites. */
 import type { Adoptions } from './adoption/adoptions.ts'
 import type { Circuits } from './circuits/circuits.ts'
 import type { CommandRuns } from './command-runs/command-runs.ts'
@@ -9,17 +9,11 @@ import type { Lifecycle } from './lifecycle/parts.ts'
 import type { Installation } from './lifecycle/provisioning.ts'
 import type { MigrationRuns } from './migrations/runs.ts'
 import type { Outbox } from './outbox/outbox.ts'
+import type { Overview } from './overview/overview.ts'
 import type { Plans } from './registry/plans.ts'
 import type { Registry } from './registry/registry.ts'
 import type { TableImports } from './sql-import/tables/table-imports.ts'
 import type { Transfers } from './transfers/transfers.ts'
-
-export interface TenantsConfig {
-  /** Time between the deletion of a tenant and its purge. */
-  readonly retentionMs: number
-  /** Time limit of each part in a search. */
-  readonly searchTimeoutMs: number
-}
 
 export interface TenantServices {
   readonly storage: Storage
@@ -36,4 +30,5 @@ export interface TenantServices {
   readonly handles: Handles
   readonly outbox: Outbox
   readonly tableImports: TableImports
+  readonly overview: Overview
 }

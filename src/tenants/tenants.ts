@@ -17,9 +17,8 @@ import { assertAgrees } from './handles/agreement.ts'
 import type { Tenant } from './handles/handle.ts'
 import { usable } from './handles/router.ts'
 import type { Transition } from './lifecycle/transitions.ts'
-import { Counts } from './overview/counts.ts'
-import { listPlacements } from './overview/placements.ts'
-import { findObjects } from './overview/search.ts'
+import type { Explanation } from './overview/explanation.ts'
+import type { Entry } from './overview/resolution.ts'
 import { register } from './registry/registration.ts'
 import type { TenantFilter } from './registry/registry.ts'
 import { lockExistingTenant } from './registry/tenant-assertions.ts'
@@ -38,7 +37,7 @@ import {
   type TenantRecord,
   toTenant,
 } from './tenant/tenant.ts'
-import type { TenantServices, TenantsConfig } from './tenant-services.ts'
+import type { TenantServices } from './tenant-services.ts'
 import { requestInstallation } from './transfers/requests/installation.ts'
 import { keepMaintenance } from './transfers/requests/requests.ts'
 
@@ -70,16 +69,17 @@ export class Tenants<DB = any, N extends Names = Names> {
   readonly adoptions: TenantServices['adoptions']
   /** Imports of dumps with tables. */
   readonly tableImports: TenantServices['tableImports']
+  /** Reads over all parts: attention list, timelines. */
+  readonly overview: TenantServices['overview']
   /** Jobs that failed permanently. */
   readonly deadLetters: DeadLetters
-  /** Numbers of tenants, cached for ten seconds. */
-  readonly counts: Counts
   readonly #kernel: Kernel
   readonly #transitions: TenantServices['lifecycle']['transitions']
   readonly #updates: TenantUpdates
-  readonly #config: TenantsConfig
+  readonly #retentionMs: number
 
-  constructor(kernel: Kernel, services: TenantServices, config: TenantsConfig) {
+  /** @param retentionMs time between the deletion of a tenant and its purge */
+  constructor(kernel: Kernel, services: TenantServices, retentionMs: number) {
     const { registry, lifecycle } = services
     this.registry = registry
     this.plans = services.plans
@@ -98,12 +98,12 @@ export class Tenants<DB = any, N extends Names = Names> {
     this.outbox = services.outbox
     this.adoptions = services.adoptions
     this.tableImports = services.tableImports
+    this.overview = services.overview
     this.deadLetters = new DeadLetters(kernel)
-    this.counts = new Counts({ kernel, ...services })
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions
     this.#updates = new TenantUpdates(kernel, registry)
-    this.#config = config
+    this.#retentionMs = retentionMs
   }
 
   /** Registers a tenant and starts its installation. `E_TENANT_EXISTS`, `E_DOMAIN_TAKEN`, or a 400. */
@@ -143,16 +143,6 @@ export class Tenants<DB = any, N extends Names = Names> {
   async list(filter: TenantFilter): Promise<PageOf<TenantRecord>> {
     const { plan } = filter
     return this.registry.list(filter, plan === undefined ? undefined : this.plans.condition(plan))
-  }
-
-  /** Placements with their tenants, connections and circuits, and the isolation drivers. */
-  placements() {
-    return listPlacements({ ...this, kernel: this.#kernel })
-  }
-
-  /** Objects of all parts with this id, name or value. In a request, only those that its token may read. */
-  search(q: string) {
-    return findObjects(this.#kernel, q, this.#config.searchTimeoutMs)
   }
 
   /** Changes name, metadata (merge patch) and domains; omitted members stay unchanged. */
@@ -196,7 +186,7 @@ export class Tenants<DB = any, N extends Names = Names> {
   /** Soft deletion: the storage stays until `purgeAt`, and `restore` is possible until then. */
   delete(id: string): Promise<Transition> {
     return this.#transitions.run(id, 'delete', ({ from }, now) => {
-      const purgeAt = new Date(now.getTime() + this.#config.retentionMs)
+      const purgeAt = new Date(now.getTime() + this.#retentionMs)
       return {
         set: { statusBefore: from, deletedAt: now, purgeAt },
         event: { purgeAt: purgeAt.toISOString() },
@@ -253,13 +243,22 @@ export class Tenants<DB = any, N extends Names = Names> {
 
   /** Call it after the backoffice was restored from a dump, before any process serves or works. */
   reconcileAfterRestore(): Promise<BackofficeRestore> {
-    return reconcileAfterRestore(this.#kernel, this, this.#config.retentionMs)
+    return reconcileAfterRestore(this.#kernel, this, this.#retentionMs)
   }
 
   /** A usable tenant. Throws the error of a guarded route otherwise. */
   async handle(id: string): Promise<Tenant<DB, N>> {
     assertAgrees(id)
     return this.handles.of(usable(id, this.registry.peek(id) ?? (await this.registry.find(id))))
+  }
+
+  /**
+   * Explains whether requests of a tenant are admitted now, check by check. `E_TENANT_NOT_FOUND`
+   *
+   * @example const { response, checks } = await tenancy.tenants.explain('acme', { host: 'acme.example.com' })
+   */
+  explain(id: string, entry: Entry = {}): Promise<Explanation> {
+    return this.overview.explanations.explain(id, entry)
   }
 
   /** Throws `E_CIRCUIT_OPEN` while the tenant's storage is known to be unavailable. */

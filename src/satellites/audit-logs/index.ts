@@ -11,6 +11,7 @@ import { bindingOf } from './fields/data-keys.ts'
 import { erase } from './fields/erasure.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { BINDING } from './seal-key-store.ts'
 import { tables } from './tables.ts'
 
@@ -42,6 +43,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
     jobs,
     schedule,
     doctor: diagnoses,
+    ...contributions,
     metrics: (auditLogs) =>
       cachedGauges(
         () => auditLogs.unsealed(0),

@@ -17,6 +17,7 @@ import { events } from './model/events.ts'
 import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './model/settings.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { on } from './part.ts'
 import { providerSystem } from './processing/erasure.ts'
 import { searchProviders } from './search.ts'
@@ -95,6 +96,7 @@ export const billing = (options?: BillingOptions) => {
     work: (billing) => billing.work(),
     checks: { billing: (billing) => billing.check() },
     doctor: diagnoses,
+    ...contributions,
     metrics: ({ counts }) => [counts.series()],
     stop: (billing) => billing.stop(),
   })

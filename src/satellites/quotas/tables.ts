@@ -1,7 +1,7 @@
 import type { Migration } from '../../kernel/database/migrations.ts'
 
 export interface QuotaTables {
-  quotaAlerts: { day: string; tenantId: string; quota: string; kind: string }
+  quotaAlerts: { day: string; tenantId: string; quota: string; kind: string; raisedAt: Date | null }
 }
 
 export const tables: readonly Migration[] = [
@@ -19,4 +19,5 @@ export const tables: readonly Migration[] = [
       create index quota_alerts_tenant_id on quota_alerts (tenant_id);
     `,
   },
+  { name: '0002_quota_alert_times', up: 'alter table quota_alerts add raised_at timestamptz(3);' },
 ]

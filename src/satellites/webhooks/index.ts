@@ -11,6 +11,7 @@ import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/even
 import { type EventSchemas, Options, type WebhooksOptions, withDefaults } from './model/options.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { on, onAny } from './part.ts'
 import { DISPATCH, DispatchRequest } from './queue/dispatch.ts'
 import { deliveriesSystem } from './queue/erasure.ts'
@@ -101,6 +102,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
       ),
     ],
     doctor: diagnoses,
+    ...contributions,
     stop: (webhooks) => webhooks.stop(),
   })
 }

@@ -23,7 +23,7 @@ afterAll(() => opened.end())
 
 describe('counts of tenants', () => {
   test('include values without tenants, and deleted tenants by status only', async () => {
-    const { data, asOf } = await opened.tenancy.tenants.counts.get()
+    const { data, asOf } = await opened.tenancy.tenants.overview.counts.get()
     expect(data).toEqual([
       { by: 'status', value: 'provisioning', count: 0 },
       { by: 'status', value: 'active', count: 1 },
@@ -40,7 +40,7 @@ describe('counts of tenants', () => {
   })
 
   test('are those of the last load, which later callers share', async () => {
-    const { counts } = opened.tenancy.tenants
+    const { counts } = opened.tenancy.tenants.overview
     const first = await counts.get(['status'])
     expect(new Set(first.data.map(({ by }) => by))).toEqual(new Set(['status']))
     await sleep(5)
@@ -52,7 +52,7 @@ describe('counts of tenants', () => {
 test('placements are the configured ones, then those with tenants, and lost ones', async () => {
   const { tenants } = opened.tenancy
   const closed = { state: 'CLOSED', openedAt: null }
-  const { data, drivers } = await tenants.placements()
+  const { data, drivers } = await tenants.overview.placements()
   expect(data).toEqual([
     {
       name: 'main',

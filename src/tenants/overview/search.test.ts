@@ -48,7 +48,7 @@ beforeAll(async () => {
 })
 afterAll(() => opened.end())
 
-const find = (q: string) => opened.tenancy.tenants.search(q)
+const find = (q: string) => opened.tenancy.tenants.overview.search(q)
 const foundFor = async (q: string) => (await find(q)).data.map(({ kind, id, matched }) => `${kind} ${id} by ${matched}`)
 
 describe('a search', () => {

@@ -72,8 +72,10 @@ describe('a filter', () => {
     await expect(ofHost.tenants.list({ limit: 1, plan: 'pro' })).rejects.toMatchObject({
       code: 'E_PLAN_RESOLVED_BY_HOST',
     })
-    await expect(ofHost.tenants.counts.get(['plan'])).rejects.toMatchObject({ code: 'E_PLAN_RESOLVED_BY_HOST' })
-    expect((await ofHost.tenants.counts.get()).data.filter(({ by }) => by === 'plan')).toEqual([])
+    await expect(ofHost.tenants.overview.counts.get(['plan'])).rejects.toMatchObject({
+      code: 'E_PLAN_RESOLVED_BY_HOST',
+    })
+    expect((await ofHost.tenants.overview.counts.get()).data.filter(({ by }) => by === 'plan')).toEqual([])
   })
 })
 

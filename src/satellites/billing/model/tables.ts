@@ -234,4 +234,10 @@ export const tables: readonly Migration[] = [
       );
     `,
   },
+  {
+    name: '0002_billing_attention',
+    up: `
+      create index billing_dunning_open on billing_dunning (state, opened_at) where state in ('retrying', 'grace');
+    `,
+  },
 ]

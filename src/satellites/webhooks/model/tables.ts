@@ -226,8 +226,17 @@ ${functions}`,
   { name: '0003_webhook_traces', up: dispatchingWithTraces },
   { name: '0004_webhook_envelopes', up: dispatchingWithEnvelopes },
   {
+    // Of conditions of the attention list, which few rows have.
+    name: '0005_webhook_attention',
+    up: `
+      create index webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+        where deleted_at is null and (failing_since is not null or disabled_reason is not null);
+      create index webhook_counters_failed on webhook_counters (since) where failed > 0;
+    `,
+  },
+  {
     // Finds parts of URLs. Without the extension, a search reads all subscriptions.
-    name: '0005_webhook_urls',
+    name: '0006_webhook_urls',
     up: [
       'drop index concurrently if exists webhook_subscriptions_urls',
       `select format('create index concurrently webhook_subscriptions_urls on webhook_subscriptions

@@ -1,10 +1,13 @@
 /** Operations over all tenants: counts by member, placements of their storage, and the search of the operator. */
 import { z } from 'zod'
-import { COUNTED } from '../overview/counts.ts'
-import { Driver, Placement } from '../overview/placements.ts'
-import { FoundObject } from '../overview/search.ts'
-import { operation } from '../part.ts'
+import { part } from '../../kernel/part.ts'
 import { PlanResolvedByHost } from '../tenant/errors.ts'
+import { COUNTED } from './counts.ts'
+import type { Overview } from './overview.ts'
+import { Driver, Placement } from './placements.ts'
+import { FoundObject } from './search.ts'
+
+const { operation } = part<Overview>()
 
 const By = z
   .string()
@@ -60,7 +63,7 @@ export const listOperations = [
           return { name, isConfigured, tenants, used, allowed, circuit: circuit.state, lostSince }
         }),
     },
-    handle: (tenants) => tenants.placements(),
+    handle: (overview) => overview.placements(),
   }),
   operation({
     name: 'search.find',
@@ -73,11 +76,9 @@ export const listOperations = [
     query: z.strictObject({ q: z.string().trim().min(1).max(200).meta({ description: 'The term', example: 'acme' }) }),
     reply: z.object({
       data: z.array(FoundObject),
-      late: z
-        .array(z.string())
-        .meta({
-          description: 'Names of search providers without a result within 200 ms; the results of others are complete',
-        }),
+      late: z.array(z.string()).meta({
+        description: 'Names of search providers without a result within 200 ms; the results of others are complete',
+      }),
     }),
     command: {
       name: 'search',
@@ -88,6 +89,6 @@ export const listOperations = [
         }),
       message: ({ late }) => (late.length > 0 ? `No result within 200 ms from ${late.join(', ')}.` : undefined),
     },
-    handle: (tenants, { query }) => tenants.search(query.q),
+    handle: (overview, { query }) => overview.search(query.q),
   }),
 ]

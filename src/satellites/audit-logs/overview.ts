@@ -1,0 +1,47 @@
+/** The audit log in lists over all parts: changes in the timeline of a tenant, and a failed verification as attention. */
+import {
+  type AttentionRequest,
+  type AttentionResult,
+  CHANGES,
+  type Contributions,
+  NO_ATTENTION,
+  type TimelineEntry,
+  type TimelineRequest,
+} from '../../kernel/shares/contributions.ts'
+import type { AuditLogs } from './audit-logs.ts'
+
+export const contributions: Contributions<AuditLogs> = {
+  timeline: [{ name: CHANGES, read: changes }],
+  attention: [{ name: 'auditVerification', severity: 'high', read: failedVerification }],
+}
+
+async function changes(auditLogs: AuditLogs, request: TimelineRequest): Promise<TimelineEntry[]> {
+  const entries = await auditLogs.changes(request)
+  return entries.map(({ id, action, target, actor, outcome, createdAt }) => ({
+    at: new Date(createdAt),
+    id,
+    actor: actor.name,
+    action,
+    title: `${action} of ${target}${outcome === 'failure' ? ' failed' : ''}`,
+    operation: 'auditLogs.list',
+    params: { id: request.tenantId, action },
+  }))
+}
+
+async function failedVerification(auditLogs: AuditLogs, { tenantId }: AttentionRequest): Promise<AttentionResult> {
+  const failed = await auditLogs.failedVerification()
+  if (!failed || (tenantId !== undefined && !failed.tenants.includes(tenantId))) return NO_ATTENTION
+  return {
+    total: 1,
+    entries: [
+      {
+        tenantId: tenantId ?? null,
+        title: 'Audit log verification failed',
+        since: failed.at,
+        count: failed.problems,
+        operation: 'auditLogs.verify',
+        params: tenantId === undefined ? {} : { tenantId },
+      },
+    ],
+  }
+}
