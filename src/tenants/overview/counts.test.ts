@@ -58,7 +58,7 @@ test('placements are the configured ones, then those with tenants, and lost ones
       name: 'main',
       isConfigured: true,
       tenants: 1,
-      connections: { used: expect.any(Number), allowed: 10, waiting: 0 },
+      connections: { used: expect.any(Number), allowed: 4, waiting: 0 },
       circuit: closed,
       lostSince: null,
     },

@@ -6,7 +6,7 @@ import { defineSatellite } from '../../tenancy/satellite.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import type { FoundObject } from './search.ts'
 
-/** Finds `slow` after a second, and fails for `broken`. */
+/** Finds `slow` after a minute, and fails for `broken`. */
 const orders = defineSatellite({
   name: 'orders',
   summary: 'Keeps orders',
@@ -18,7 +18,7 @@ const orders = defineSatellite({
       operation: 'orders.get',
       accepts: (q) => ['slow', 'broken', 'order-1'].includes(q),
       sql: `select $1::text as id, null as "tenantId", 'An order' as title, 'id' as matched, '{}'::json as params
-        where case $1 when 'slow' then pg_sleep(1) is not null when 'broken' then 1 / (length($1) - 6) > 0 else true end`,
+        where case $1 when 'slow' then pg_sleep(60) is not null when 'broken' then 1 / (length($1) - 6) > 0 else true end`,
     }),
   ],
 })
@@ -87,7 +87,10 @@ describe('a search', () => {
   test('names a provider that is late or fails, with the results of the others', async () => {
     expect(await foundFor('order-1')).toEqual(['order order-1 by id'])
     await opened.tenancy.tenants.update('acme-2', { metadata: { state: 'slow' } })
-    expect(await find('slow')).toMatchObject({ data: [{ id: 'acme-2', matched: 'metadata.state' }], late: ['orders'] })
+    const { tenants } = await opened.open({ search: { timeoutMs: 2_000 } })
+    const { data, late } = await tenants.overview.search('slow')
+    expect(data).toMatchObject([{ id: 'acme-2', matched: 'metadata.state' }])
+    expect(late).toEqual(['orders'])
     expect(await find('broken')).toEqual({ data: [], late: ['orders'] })
   })
 

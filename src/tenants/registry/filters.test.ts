@@ -1,4 +1,6 @@
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { databasePg } from '../../drivers/isolation/database-pg.ts'
+import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import type { TenantFilter } from './registry.ts'
@@ -68,7 +70,10 @@ describe('a filter', () => {
       status: 400,
       extras: { errors: [{ path: 'plan', message: 'must be one of free, pro' }] },
     })
-    const ofHost = await opened.open({ plans: { ...plans, getPlan: () => 'pro' } })
+    const ofHost = await opened.open({
+      isolation: [schemaPg(), databasePg()],
+      plans: { ...plans, getPlan: () => 'pro' },
+    })
     await expect(ofHost.tenants.list({ limit: 1, plan: 'pro' })).rejects.toMatchObject({
       code: 'E_PLAN_RESOLVED_BY_HOST',
     })
