@@ -59,10 +59,10 @@ describe('a search', () => {
       ['', 'hostWebhook'],
     ] as const) {
       const webhook = await post(`${owner}/webhooks`, { url: 'http://localhost:9/100%_hook', events: ['*'] })
-      const found = await search(webhook.id)
+      const found = await search(webhook.webhookId)
       expect(found).toMatchObject([{ kind: 'webhook', matched: 'id', operation: `${names}s.get` }])
-      expect(await read(found[0])).toMatchObject({ id: webhook.id })
-      const delivery = await post(`${owner}/webhooks/${webhook.id}/test`)
+      expect(await read(found[0])).toMatchObject({ webhookId: webhook.webhookId })
+      const delivery = await post(`${owner}/webhooks/${webhook.webhookId}/test`)
       const deliveries = await search(delivery.id)
       expect(deliveries).toMatchObject([{ kind: 'delivery', id: delivery.id, tenantId: owner ? 'acme' : null }])
       expect(await read(deliveries[0])).toMatchObject({ id: delivery.id })
