@@ -457,6 +457,13 @@ select unnest(array[
    from pg_extension, (values ('search', 'text'), ('starts', 'starts')) index (name, function) where extname = 'pg_trgm';
 analyze multitenancy.tenants
 
+-- tenants/0004_attention
+alter table transfers add progressed_at timestamptz(3);
+create index transfers_failed on transfers (finished_at) where state = 'failed';
+create index tenants_suspended on tenants (suspended_at) where status = 'suspended' and purged_at is null;
+create index tenants_in_maintenance on tenants ((maintenance->>'since'))
+  where maintenance is not null and purged_at is null;
+
 -- auditLogs/0001_audit_logs
 create function reject_audit_change() returns trigger language plpgsql as $$
   begin
@@ -692,6 +699,9 @@ create table billing_health (
   error_code text
 );
 
+-- billing/0002_billing_attention
+create index billing_dunning_open on billing_dunning (state, opened_at) where state in ('retrying', 'grace');
+
 -- branding/0001_branding
 create table branding (
   tenant_id text primary key references tenants,
@@ -761,6 +771,9 @@ create table quota_alerts (
   primary key (day, tenant_id, quota, kind)
 );
 create index quota_alerts_tenant_id on quota_alerts (tenant_id);
+
+-- quotas/0002_quota_alert_times
+alter table quota_alerts add raised_at timestamptz(3);
 
 -- settings/0001_settings
 create table settings (
@@ -1454,3 +1467,8 @@ begin
   select place, null, id, is_claimed, not holds_claim_lock or not has_waiting, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation, envelope
   from judged left join notified on true;
 end $$;
+
+-- webhooks/0005_webhook_attention
+create index webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+  where deleted_at is null and (failing_since is not null or disabled_reason is not null);
+create index webhook_counters_failed on webhook_counters (since) where failed > 0;

@@ -10,6 +10,7 @@ import type { Satellite } from '../tenancy/satellite.ts'
 import { sessionsPart, tokensPart } from '../tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { erasuresPart } from '../tenants/erasure/part.ts'
+import { overviewPart } from '../tenants/overview/part.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { ALLOW_DIFFERENT, OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
@@ -44,6 +45,7 @@ export const groups: readonly CommandGroup<OwnCommand>[] = [
     { name: 'tenants', commands: [...tenantCommands, ...(erasuresPart.commands ?? [])] },
     outboxPart,
     processesPart,
+    overviewPart,
     tokensPart,
     sessionsPart,
     ...satellites,
