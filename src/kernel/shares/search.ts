@@ -1,7 +1,5 @@
 /** How parts contribute to the search of an operator: each provider finds objects of its part by a term. */
 import type { Database } from '../database/database.ts'
-import type { OperationCall } from './contributions.ts'
-import type { Share } from './shares.ts'
 
 /** What a provider compares with the term. Results by id precede those by name, and these precede those by value. */
 export const COMPARED = ['id', 'name', 'value'] as const
@@ -16,7 +14,7 @@ export interface SearchRequest {
 }
 
 /** An object that a search has found. Its operation reads it: callers without that operation do not receive the object. */
-export interface SearchResult extends OperationCall {
+export interface SearchResult {
   /** `delivery` */
   readonly kind: string
   readonly id: string
@@ -24,6 +22,9 @@ export interface SearchResult extends OperationCall {
   readonly title: string
   /** The member that has the term: `id`, `url`, `metadata.crmId`. */
   readonly matched: string
+  readonly operation: string
+  /** Parameters of its path and query. */
+  readonly params: Readonly<Record<string, string>>
 }
 
 /**
@@ -33,10 +34,12 @@ export interface SearchResult extends OperationCall {
  *   foundBy({ name: 'notes', kind: 'note', operation: 'notes.get', accepts: isUuid, sql: `select id, tenant_id as "tenantId", title,
  *     'id' as matched, json_build_object('id', tenant_id, 'noteId', id) as params from multitenancy.notes where id = $1` })
  */
-export interface SearchProvider<Service = any> extends Share<Service, SearchRequest, readonly SearchResult[]> {
+export interface SearchProvider<Service = any> {
+  readonly name: string
   readonly compares: Compared
   /** Whether the format of a term permits a result; default: every term. */
   readonly accepts?: (q: string) => boolean
+  readonly read: (service: Service, request: SearchRequest) => Promise<readonly SearchResult[]>
 }
 
 interface SearchStatement {

@@ -13,7 +13,6 @@ import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
 import { contributions } from './overview.ts'
 import { BINDING } from './seal-key-store.ts'
-import { searchProviders } from './search.ts'
 import { tables } from './tables.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'
@@ -40,7 +39,6 @@ export const auditLogs = (options: AuditOptions = {}) => {
     erase,
     service: (kernel, { erasures }) => new AuditLogs(kernel, retentionDays, erasures.settings.auditFields),
     operations,
-    searchProviders,
     commands,
     jobs,
     schedule,

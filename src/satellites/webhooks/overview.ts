@@ -32,19 +32,25 @@ const FAILED = `
   where failed > 0 and since > $3 and tenant_id is not null and ($1::text is null or tenant_id = $1)
   group by tenant_id order by sum(failed) desc, tenant_id limit $2`
 
-/** Hours with failed deliveries to the tenant's own subscriptions, from hour to hour by the index of failed deliveries. */
+/** Hour of the id, which has the time of the delivery. */
+const HOUR = `date_trunc('hour', to_timestamp(('x' || left(replace(id::text, '-', ''), 12))::bit(48)::bigint / 1000.0), 'UTC')`
+
+/** The newest failed delivery to the tenant's own subscriptions before a time. */
+const newestBefore = (time: string): string => `
+  select ${HOUR} as hour from (
+    select newest.id from own, lateral (
+      select d.id from multitenancy.webhook_deliveries d where d.webhook_id = own.id and d.state = 'failed'
+        and d.id < multitenancy.webhook_id_floor(${time}) order by d.id desc limit 1) newest
+    order by 1 desc limit 1) delivery`
+
+/** Hours with failed deliveries, from hour to hour by the index of failed deliveries. */
 const HOURS = `
   with recursive own as materialized (
     select id from multitenancy.webhook_subscriptions where tenant_id = $1
   ), hours as (
-    select date_trunc('hour', max(newest.created_at), 'UTC') as hour from own, lateral (
-      select d.created_at from multitenancy.webhook_deliveries d where d.webhook_id = own.id and d.state = 'failed'
-        and d.id < multitenancy.webhook_id_floor($2) order by d.id desc limit 1) newest
+    (${newestBefore('$2::timestamptz')})
     union all
-    select (select date_trunc('hour', max(newest.created_at), 'UTC') from own, lateral (
-      select d.created_at from multitenancy.webhook_deliveries d where d.webhook_id = own.id and d.state = 'failed'
-        and d.id < multitenancy.webhook_id_floor(hours.hour) order by d.id desc limit 1) newest)
-    from hours where hours.hour is not null
+    select (${newestBefore('hours.hour')}) from hours where hours.hour is not null
   ), shown as (
     select hour from hours where hour is not null and ($3::timestamptz is null or hour >= $3) limit $4
   )

@@ -1,4 +1,3 @@
-import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 
@@ -43,7 +42,6 @@ describe('counts of tenants', () => {
     const { counts } = opened.tenancy.tenants.overview
     const first = await counts.get(['status'])
     expect(new Set(first.data.map(({ by }) => by))).toEqual(new Set(['status']))
-    await sleep(5)
     const results = await Promise.all([counts.get(), counts.get(['plan']), counts.get(['placement', 'isolation'])])
     expect(new Set(results.map(({ asOf }) => asOf))).toEqual(new Set([first.asOf]))
   })
