@@ -5,6 +5,7 @@ import { SatelliteDisabled } from '../kernel/base/errors.ts'
 import { findApp } from '../service/app-file.ts'
 import { satellites } from '../service/main.ts'
 import { isSatellite, NO_SATELLITE } from '../service/settings.ts'
+import { activityPart } from '../tenancy/activity/part.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { sessionsPart, tokensPart } from '../tenancy/tokens/parts.ts'
@@ -46,6 +47,7 @@ export const groups: readonly CommandGroup<OwnCommand>[] = [
     processesPart,
     tokensPart,
     sessionsPart,
+    activityPart,
     ...satellites,
   ]),
 ]

@@ -25,6 +25,7 @@ import { tables } from '../tenants/tenant/tables.ts'
 import type { TenantServices } from '../tenants/tenant-services.ts'
 import { Tenants } from '../tenants/tenants.ts'
 import { transfersPart } from '../tenants/transfers/part.ts'
+import { activityPart } from './activity/part.ts'
 import { tenantsFirst } from './composition.ts'
 import { processesPart } from './processes.ts'
 import type { Satellite } from './satellite.ts'
@@ -83,6 +84,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     processesPart,
     tokensPart,
     sessionsPart,
+    activityPart,
     tableChangesPart,
     circuitsPart,
     storagePart,

@@ -4,6 +4,7 @@ import { dirname, join } from 'node:path'
 import { describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
+import { activityPart } from '../../src/tenancy/activity/part.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
 import { sessionsPart, tokensPart } from '../../src/tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
@@ -28,6 +29,7 @@ describe('contract cases of all parts', () => {
       ...(processesPart.commands ?? []),
       ...(tokensPart.commands ?? []),
       ...(sessionsPart.commands ?? []),
+      ...(activityPart.commands ?? []),
       ...(outboxPart.commands ?? []),
       ...(erasuresPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
