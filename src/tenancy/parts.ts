@@ -6,6 +6,7 @@ import { examinationsPart, kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import { adoptionsPart } from '../tenants/adoption/part.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
+import { bulkPart } from '../tenants/bulk/part.ts'
 import { circuitsPart } from '../tenants/circuits/part.ts'
 import { commandRunsPart } from '../tenants/command-runs/part.ts'
 import { commands } from '../tenants/commands/tenants.ts'
@@ -102,6 +103,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     handlesPart,
     tableImportsPart,
     tenantsPart,
+    bulkPart,
   ]
   const names = satellites.map(({ name }) => name)
   const reserved = [...before, scopePart, hostJobsPart, relayPart].map(({ name }): string => name)

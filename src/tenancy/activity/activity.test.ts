@@ -244,7 +244,7 @@ describe('permissions', () => {
   test('a session reads a stream only from a page of the same origin', async () => {
     const cookie = await signIn()
     for (const site of [undefined, 'none', 'same-site', 'cross-site']) {
-      const headers = site === undefined ? { cookie } : { cookie, 'sec-fetch-site': site }
+      const headers: Record<string, string> = { cookie, ...(site ? { 'sec-fetch-site': site } : {}) }
       expect((await read(here, headers)).response.status).toBe(403)
     }
     expect((await read(here, { cookie, 'sec-fetch-site': 'same-origin' })).response.status).toBe(200)

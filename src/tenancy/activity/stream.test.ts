@@ -6,7 +6,7 @@ import { ActivityStream, type Position } from './stream.ts'
 const START = { id: 'start' }
 const grant: Grant = { bounds: [['admin']], operations: new Set(), tenants: null, expiresAt: null }
 
-function openStream({ commentMs = 60_000, isPermitted = () => true } = {}) {
+function openStream({ commentMs = 60_000, isPermitted = (): boolean => true } = {}) {
   const ended: ActivityStream[] = []
   const stream = new ActivityStream(START, [], {
     mayRead: (_, { tenantId }) => tenantId !== 'hidden',

@@ -88,7 +88,7 @@ export class ActivityStream implements AsyncIterableIterator<string> {
         const text = this.#taken()
         if (text) return { done: false, value: text }
         if (isQuiet) return { done: false, value: `: \nid: ${this.#id}\n\n` }
-        await this.#woken(commentAt - performance.now())
+        if (!this.#isEnded) await this.#woken(commentAt - performance.now()) // it may have ended during the check
       }
     } catch (error) {
       this.end()
