@@ -57,7 +57,7 @@ export const access: Part = {
     'token:revoke': { ...created, line: ['{given}'] },
     'session:list': { ...signedIn, line: ['--limit', '1'] },
     'session:end': { ...signedIn, line: ['{given}'] },
-    activity: { ...withoutTenant, line: [], isEndless: true },
+    activity: { line: [], isEndless: true, json: { meanwhile: ['PATCH /tenants/{id} {"name":"Globex"}'] } },
   },
   happenings: {
     [FULL]: async ({ api }) => {

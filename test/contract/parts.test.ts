@@ -7,6 +7,7 @@ import { satellites } from '../../src/service/main.ts'
 import { activityPart } from '../../src/tenancy/activity/part.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
 import { sessionsPart, tokensPart } from '../../src/tenancy/tokens/parts.ts'
+import { bulkPart } from '../../src/tenants/bulk/part.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
 import { erasuresPart } from '../../src/tenants/erasure/part.ts'
 import { outboxPart } from '../../src/tenants/outbox/part.ts'
@@ -32,6 +33,7 @@ describe('contract cases of all parts', () => {
       ...(activityPart.commands ?? []),
       ...(outboxPart.commands ?? []),
       ...(erasuresPart.commands ?? []),
+      ...(bulkPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
     ]
     expect(casesOf('commands')).toEqual(namesOf(commands))

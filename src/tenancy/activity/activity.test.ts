@@ -1,9 +1,9 @@
 /** The stream of changes: over processes, by permission, with missed changes, and its end. */
-import { afterAll, afterEach, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { createHttp, type Http } from '../../http/app.ts'
 import { serveNode } from '../../http/hosts/node.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { eventually, notificationsReceived, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import type { Tenancy } from '../tenancy.ts'
 import { MAX_STREAMS } from './activity.ts'
 
@@ -24,12 +24,20 @@ beforeAll(async () => {
   other = await world.open()
   here = httpOf(world.tenancy)
   there = httpOf(other)
-  for (const id of ['acme', 'globex']) await installed(world.tenancy, { id, name: id })
+  for (const id of ['acme', 'globex']) await install(id)
+})
+beforeEach(async () => {
+  for (const one of [world.tenancy, other]) await notificationsReceived(one)
 })
 afterEach(async () => {
   for (const one of open.splice(0)) await one.close()
 })
 afterAll(() => world.end())
+
+async function install(id: string): Promise<void> {
+  await world.tenancy.tenants.create({ id, name: id })
+  await world.tenancy.tenants.installation.install(id, { isLast: true })
+}
 
 interface Event {
   readonly id: string

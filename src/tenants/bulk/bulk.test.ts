@@ -5,7 +5,7 @@ import { currentContext } from '../../kernel/base/context.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { TenantSuspended } from '../tenant/events.ts'
 import { BULK_OPERATIONS, type BulkJob, type BulkResult } from './requests.ts'
 
@@ -21,7 +21,7 @@ const changes: (EventOf<typeof ChangeRecorded> & { readonly actor: string })[] =
 beforeAll(async () => {
   world = await testTenancy(inject('postgresUrl'), { role: 'api', plans: PLANS })
   http = httpOf(world.tenancy)
-  for (const id of [...IDS, 'gone']) await installed(world.tenancy, { id, name: id })
+  for (const id of [...IDS, 'gone']) await install(id)
   await world.tenancy.tenants.create({ id: 'new', name: 'Not installed' })
   await world.tenancy.tenants.delete('gone')
   world.tenancy.on(ChangeRecorded, (change) => {
@@ -33,6 +33,11 @@ beforeEach(async () => {
   changes.splice(0)
 })
 afterAll(() => world.end())
+
+async function install(id: string): Promise<void> {
+  await world.tenancy.tenants.create({ id, name: id })
+  await world.tenancy.tenants.installation.install(id, { isLast: true })
+}
 
 const httpOf = (tenancy: Tenancy<[]>) => createHttp(tenancy, { adminTokens: [{ name: 'admin', token: ADMIN }] })
 const bulkOf = (tenancy: Tenancy<[]>) =>
@@ -92,7 +97,7 @@ describe('a bulk job', () => {
       filter: { q: 'b', status: 'active' },
       message: 'Soon',
     })
-    await installed(world.tenancy, { id: 'b6', name: 'later' })
+    await install('b6')
     await bulk().work(json.id, { signal: signal() })
     expect(Object.keys(await resultsOf(json))).toEqual(IDS)
     expect((await world.tenancy.tenants.get('b1')).maintenance).toMatchObject({
@@ -298,7 +303,7 @@ describe('the end of a job', () => {
   })
 
   test('a purge deletes the results of the tenant', async () => {
-    await installed(world.tenancy, { id: 'purged', name: 'purged' })
+    await install('purged')
     const job = await run({ operation: 'tenants.delete', tenantIds: ['purged', 'b1'] })
     await world.tenancy.tenants.restore('b1')
     await world.tenancy.kernel.database.sql(
