@@ -9,8 +9,7 @@
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { AnyOperation } from '../../kernel/api/operation.ts'
-import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
-import { NEWEST_FIRST } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
 import { isUnlimited, permittedOperations, unknownPatterns } from '../../kernel/api/permissions.ts'
 import { currentContext, type Grant } from '../../kernel/base/context.ts'
 import { invalid } from '../../kernel/base/errors.ts'

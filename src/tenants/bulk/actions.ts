@@ -9,7 +9,7 @@ import { type Action, decide } from '../tenant/lifecycle.ts'
 import type { TenantRow } from '../tenant/tables.ts'
 import { MaintenanceRequest } from '../tenant/tenant.ts'
 import type { Tenants } from '../tenants.ts'
-import type { BulkInput, BulkOperation } from './requests.ts'
+import type { BulkInput, BulkOperation } from './input.ts'
 
 /** Throws the error of the operation if it would be rejected. */
 type Predict = (row: TenantRow, input: BulkInput) => 'done' | 'unchanged'

@@ -15,10 +15,10 @@ import type { TenantFilter } from '../registry/registry.ts'
 import { PlanNotFound, PlanResolvedByHost, tenantNotFound } from '../tenant/errors.ts'
 import type { TenantTables } from '../tenant/tables.ts'
 import { ACTIONS } from './actions.ts'
+import type { BulkInput } from './input.ts'
 import { RunBulk } from './job-types.ts'
 import {
   BulkEnded,
-  type BulkInput,
   type BulkJob,
   BulkNotFound,
   BulkRequest,

@@ -8,7 +8,8 @@ import { part } from '../../kernel/part.ts'
 import { detach } from '../operations/transfer-wait.ts'
 import { PlanNotFound, PlanResolvedByHost } from '../tenant/errors.ts'
 import type { Bulk } from './bulk.ts'
-import { BULK_OPERATIONS, BulkEnded, BulkJob, BulkNotFound, BulkRequest, BulkResult, hasEnded } from './requests.ts'
+import { BULK_OPERATIONS } from './input.ts'
+import { BulkEnded, BulkJob, BulkNotFound, BulkRequest, BulkResult, hasEnded } from './requests.ts'
 
 const { operation } = part<Bulk>()
 const byBulk = z.object({ bulkId: z.uuid().meta({ description: 'Identifier of a bulk job' }) })

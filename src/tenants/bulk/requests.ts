@@ -3,37 +3,15 @@ import { z } from 'zod'
 import { Page } from '../../kernel/api/page.ts'
 import { defineError } from '../../kernel/base/errors.ts'
 import { listTenants } from '../operations/tenant-reads.ts'
-import { MaintenanceRequest, TenantId } from '../tenant/tenant.ts'
+import { TenantId } from '../tenant/tenant.ts'
+import { BULK_OPERATIONS, type BulkInput, type BulkOperation, Input } from './input.ts'
 import type { BulkItemRow, BulkJobRow } from './tables.ts'
 
 export const MAX_TENANTS = 10_000
 
-/** The operations of tenants that a bulk job can carry out. */
-export const BULK_OPERATIONS = [
-  'tenants.suspend',
-  'tenants.activate',
-  'tenants.delete',
-  'tenants.restore',
-  'tenants.enterMaintenance',
-  'tenants.exitMaintenance',
-  'tenants.setPlan',
-] as const
-export type BulkOperation = (typeof BULK_OPERATIONS)[number]
-
 export const BulkNotFound = defineError('E_BULK_NOT_FOUND', 404, 'Bulk job not found')
 export const BulkEnded = defineError('E_BULK_ENDED', 409, 'Bulk job has ended')
 export const Forbidden = defineError('E_FORBIDDEN', 403, 'Not allowed')
-
-/** Input of the operation, the same for each tenant. */
-const Input = z.object({
-  plan: z.string().min(1).max(128).optional().meta({ description: 'Of `tenants.setPlan`: name of the plan' }),
-  message: MaintenanceRequest.shape.message.meta({ description: 'Of `tenants.enterMaintenance`: message to users' }),
-  retryAfterSeconds: MaintenanceRequest.shape.retryAfterSeconds
-    .unwrap()
-    .optional()
-    .meta({ description: 'Of `tenants.enterMaintenance`: time to retry; default 60' }),
-})
-export type BulkInput = z.output<typeof Input>
 
 /** Operations with input; the others have none. */
 const INPUTS: Partial<Record<BulkOperation, readonly (keyof BulkInput)[]>> = {

@@ -2,7 +2,7 @@
 import type { Actor } from '../../kernel/base/context.ts'
 import type { Migration } from '../../kernel/database/migrations.ts'
 import type { Failure } from '../tenant/failure.ts'
-import type { BulkInput, BulkOperation } from './requests.ts'
+import type { BulkInput, BulkOperation } from './input.ts'
 
 export interface BulkJobRow {
   id: string
