@@ -489,6 +489,40 @@ drop index concurrently if exists transfers_placement_page;
 create index concurrently transfers_placement_page on transfers (placement, created_at desc, id desc);
 analyze tenants
 
+-- bulk/0001_bulk
+create table bulk_jobs (
+  id uuid primary key,
+  operation text not null,
+  input jsonb not null,
+  is_dry_run boolean not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'completed', 'cancelled')),
+  actor jsonb not null,
+  request_id text,
+  token_id uuid,
+  total integer not null,
+  done integer not null default 0,
+  unchanged integer not null default 0,
+  failed integer not null default 0,
+  failure jsonb,
+  worker uuid,
+  lease_until timestamptz(3) not null default now(),
+  created_at timestamptz(3) not null,
+  finished_at timestamptz(3)
+);
+create index bulk_jobs_page on bulk_jobs (created_at desc, id desc);
+create index bulk_jobs_unfinished on bulk_jobs (lease_until) where state in ('pending', 'running');
+create table bulk_items (
+  job_id uuid not null references bulk_jobs on delete cascade,
+  tenant_id text not null,
+  state text not null default 'pending' check (state in ('pending', 'done', 'unchanged', 'failed', 'skipped')),
+  code text,
+  message text,
+  finished_at timestamptz(3),
+  primary key (job_id, tenant_id)
+);
+create index bulk_items_pending on bulk_items (job_id, tenant_id) where state = 'pending';
+create index bulk_items_tenant on bulk_items (tenant_id);
+
 -- auditLogs/0001_audit_logs
 create function reject_audit_change() returns trigger language plpgsql as $$
   begin

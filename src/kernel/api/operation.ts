@@ -4,6 +4,7 @@
  * prefix.
  */
 import type { z } from 'zod'
+import type { Grant } from '../base/context.ts'
 import type { ErrorExtras, ErrorType, TenancyError } from '../base/errors.ts'
 import type { Argument, Option } from './commands.ts'
 
@@ -18,6 +19,8 @@ export interface Input<Params, Query, Body> {
   readonly signal: AbortSignal
   /** Of a command in this process. */
   readonly onProgress?: Progress | undefined
+  /** Of a request: its permissions at present, for a long response. Undefined: its token or session has ended. */
+  readonly currentGrant?: () => Promise<Grant | undefined>
 }
 
 export type Progress = (done: number, total: number) => void
@@ -35,13 +38,13 @@ export class Reply<T = unknown> {
   }
 }
 
-/** A streamed response in another media type (an export). */
+/** A streamed response in another media type: an export, or without a file name an endless stream of events. */
 export class StreamReply {
   readonly contentType: string
   readonly chunks: AsyncIterable<string>
-  readonly fileName: string
+  readonly fileName: string | undefined
 
-  constructor(contentType: string, fileName: string, chunks: AsyncIterable<string>) {
+  constructor(contentType: string, fileName: string | undefined, chunks: AsyncIterable<string>) {
     this.contentType = contentType
     this.fileName = fileName
     this.chunks = chunks

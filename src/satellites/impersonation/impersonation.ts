@@ -186,7 +186,7 @@ export class Impersonations {
   #record(tenantId: string, impersonation: ActiveImpersonation, method: string, path: string): Promise<void> {
     const { userId, reason } = impersonation
     const action = 'impersonations.request'
-    const change = { action, tenantId, target: `user:${userId}`, after: { method, path, reason } }
+    const change = { action, tenantId, target: `user:${userId}`, after: { method, path, reason }, isChange: false }
     return enterContext(impersonated(currentContext(), impersonation), () => recordChange(this.#kernel.events, change))
   }
 
