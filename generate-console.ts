@@ -3,14 +3,16 @@
  *
  *   operations.ts   types of params, query, body and result by operation name; the bundle contains nothing of it
  *   inputs.json     constraints of each input field, for the attributes of forms and the check of addresses
+ *   errors.json     titles of error codes
  */
+import type { ErrorType } from './src/kernel/base/errors.ts'
 
 type Schema = Readonly<Record<string, any>>
 
 const JSON_TYPE = 'application/json'
 
 /** @param document an OpenAPI document with shared components */
-export function consoleFiles(document: Schema): [path: string, content: string][] {
+export function consoleFiles(document: Schema, errors: readonly ErrorType[]): [path: string, content: string][] {
   const operations = Object.values<Schema>(document.paths).flatMap((path) => Object.values<Schema>(path))
   const { schemas, parameters = {} } = document.components
   const described = operations.map((operation) => describe(operation, parameters))
@@ -36,6 +38,10 @@ export function consoleFiles(document: Schema): [path: string, content: string][
       `${head}\n${types.join('\n')}\n\nexport interface Operations {\n${members.join('\n')}\n}\n`,
     ],
     ['src/console/api/inputs.json', `{\n${inputs.join(',\n')}\n}\n`],
+    [
+      'src/console/api/errors.json',
+      `${JSON.stringify(Object.fromEntries(errors.map(({ code, title }) => [code, title])), undefined, 2)}\n`,
+    ],
   ]
 }
 

@@ -26,7 +26,7 @@ import { createProbes, type ProbeOptions } from './probes.ts'
 import { deadlineExceeded, MethodNotAllowed, withProblemResponse } from './problem.ts'
 import { recordRequest } from './requests/request-record.ts'
 import { type AccessLogOptions, serveRequest } from './requests/serve-request.ts'
-import { withoutBodyOfHead } from './respond.ts'
+import { respond, withoutBodyOfHead } from './respond.ts'
 import { OperationRunner } from './run-operation.ts'
 import type { AdminToken, Identity } from './tokens.ts'
 
@@ -53,6 +53,8 @@ export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   readonly api?: boolean
   /** The web console at `{prefix}/console`; false disables it. */
   readonly console?: false | ConsoleOptions | undefined
+  /** Whether `GET /` leads to the console: for a server without pages of a host. Default false. */
+  readonly redirectsRoot?: boolean
   /** Time limits of requests to the admin API. */
   readonly requests?: RequestLimits | undefined
   /** Disabled satellites: their paths respond with `E_SATELLITE_DISABLED`. */
@@ -182,11 +184,16 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
   }
 
   const isApi = (pathname: string) => options.api !== false && isBelow(pathname, prefix)
+  const isRoot = (pathname: string) => options.redirectsRoot === true && pathname === '/' && consolePages !== undefined
 
   return {
     prefix,
-    handles: (pathname) => probes.handles(pathname) || isApi(pathname),
-    routes: [...probes.paths, ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`])],
+    handles: (pathname) => probes.handles(pathname) || isApi(pathname) || isRoot(pathname),
+    routes: [
+      ...probes.paths,
+      ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`]),
+      ...(isRoot('/') ? ['/'] : []),
+    ],
     async fetch(request, { ip, socketIp = ip } = {}) {
       const { accessLog } = options
       const response = await serveRequest(core.kernel, request, { ip: ip ?? null, accessLog }, () =>
@@ -196,6 +203,7 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
           if (fixedPaths.has(path)) recordRequest({ route: path })
           if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname)
+          if (isRoot(pathname)) return respond(302, null, { location: `${prefix}/console` })
           throw NotFound('No resource exists at this path.')
         }),
       )

@@ -6,6 +6,7 @@
  */
 import { type MouseEvent, memo, type ReactNode, useEffect, useMemo, useRef } from 'react'
 import type { List } from '../data/queries.ts'
+import { registerRows } from '../routing/current.ts'
 import { Button } from './base/button.tsx'
 import { ProblemView } from './base/problem.tsx'
 import { text } from './base/text.ts'
@@ -35,6 +36,8 @@ export interface TableProps<Row> {
   readonly hrefOf?: (row: Row) => string | undefined
   readonly menuOf?: (row: Row) => readonly MenuEntry[]
   readonly selection?: Selection
+  /** Kind of the rows, for the keys of its actions. */
+  readonly kind?: string
   /** Shown without rows. */
   readonly empty: ReactNode
 }
@@ -50,6 +53,16 @@ export function Table<Row>(props: TableProps<Row>) {
   }, [rows])
   // Functions of the caller are new at each render; rows read the latest ones and render only for their own data.
   const stable = useMemo(() => ({ get: () => latest.current as TableProps<unknown> }), [])
+
+  useEffect(
+    () =>
+      registerRows((element) => {
+        const { kind, list, idOf } = latest.current
+        const object = list.rows?.find((row) => idOf(row) === (element as HTMLElement).dataset.id)
+        return kind && object ? { kind, object } : undefined
+      }),
+    [],
+  )
 
   if (error && !rows) return <ProblemView error={error} onRetry={retry} />
   if (!rows) return <Skeleton rows={Math.min(rowCount.current, 12)} />

@@ -68,6 +68,7 @@ export class ConsolePages {
     const name = pathname.slice(this.#base.length + 1)
     const isPage = !name.startsWith('assets/')
     const loading = consoleAssets(isPage)
+    loading.catch(() => undefined) // also if the page does not wait for it any longer
     if (isPage) return this.#page(loading)
     const found = assetFile(await loading, name.slice('assets/'.length), request.headers.get('accept-encoding') ?? '')
     const host = found ?? (await this.#hostModule(name.slice('assets/'.length)))

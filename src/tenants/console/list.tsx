@@ -70,6 +70,7 @@ export default function Tenants() {
         </div>
         <Table
           label={text.tenants}
+          kind="tenant"
           columns={columns}
           list={list}
           idOf={({ id }) => id}
