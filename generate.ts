@@ -41,7 +41,7 @@ export function generated(): Map<string, string> {
   const openApi = openApiOf(catalogue)
   return new Map([
     ['openapi.json', `${JSON.stringify(openApi, null, 2)}\n`],
-    ...consoleFiles(openApi, serviceErrors(catalogue)),
+    ...consoleFiles({ document: openApi, errors: serviceErrors(catalogue), declared: catalogue.operations }),
     ['schema.sql', schema(catalogue)],
     ['docs/reference/operations.md', operationsPage(catalogue.operations)],
     ['docs/reference/events.md', eventsPage(catalogue)],

@@ -11,13 +11,15 @@ import { Idempotency } from '../kernel/api/idempotency.ts'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
 import { Deadline } from '../kernel/base/deadline.ts'
 import { NotFound, SatelliteDisabled } from '../kernel/base/errors.ts'
+import { parsed } from '../kernel/base/validate.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import type { Core } from '../tenancy/tenancy.ts'
 import { TENANT_ID } from '../tenants/tenant/tenant.ts'
 import { AdminPages } from './admin-pages.ts'
 import { Authentication, unauthorized } from './authentication.ts'
-import { type ConsoleOptions, ConsolePages } from './console/serving.ts'
+import { ConsoleOptions } from './console/options.ts'
+import { ConsolePages } from './console/serving.ts'
 import type { Identify } from './host-identity.ts'
 import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
@@ -51,7 +53,11 @@ export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   readonly sessions?: { readonly idleMinutes?: number | undefined } | undefined
   /** False serves only probes and metrics, as in a worker; default true. */
   readonly api?: boolean
-  /** The web console at `{prefix}/console`; false disables it. */
+  /**
+   * The web console at `{prefix}/console`; false disables it.
+   *
+   * @example console: { name: 'Acme', accent: '#4338ca', links: [{ title: 'Back office', url: 'https://backoffice.example/{id}' }] }
+   */
   readonly console?: false | ConsoleOptions | undefined
   /** Whether `GET /` leads to the console: for a server without pages of a host. Default false. */
   readonly redirectsRoot?: boolean
@@ -119,7 +125,9 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
     ),
   )
   const consolePages =
-    options.console === false ? undefined : new ConsolePages({ prefix, options: options.console ?? {}, modules, log })
+    options.console === false
+      ? undefined
+      : new ConsolePages({ prefix, options: parsed(ConsoleOptions, options.console ?? {}, 'console'), modules, log })
   const pages = new AdminPages({
     prefix,
     authentication,

@@ -21,8 +21,10 @@ export interface Column<Row> {
   /** CSS width; default: by content. */
   readonly width?: string
   readonly align?: 'end'
-  /** Whether the cell is in a monospaced font. */
-  readonly isCode?: boolean
+  /** Whether the text of the cell may have several lines. */
+  readonly isLong?: boolean
+  /** Whether it is left out where space is scarce. */
+  readonly isMinor?: boolean
 }
 
 export interface TableProps<Row> {
@@ -44,7 +46,7 @@ export interface TableProps<Row> {
 
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, list, idOf, selection, menuOf, empty } = props
-  const { rows, error, isStale, isLoadingMore, loadMore, retry } = list
+  const { rows, error, isStale, isLoadingMore, loadMore, loadEarlier, retry } = list
   const latest = useRef(props)
   latest.current = props
   const rowCount = useRef(8)
@@ -70,6 +72,11 @@ export function Table<Row>(props: TableProps<Row>) {
   return (
     <div className="table-frame">
       {error && <ProblemView error={error} onRetry={retry} isCompact />}
+      {loadEarlier && (
+        <div className="table-more">
+          <Button onClick={loadEarlier}>{text.earlier}</Button>
+        </div>
+      )}
       <div className="table-scroll" data-stale={isStale || undefined}>
         <table>
           <caption className="hidden">{label}</caption>
@@ -87,8 +94,8 @@ export function Table<Row>(props: TableProps<Row>) {
                   <SelectAll selection={selection} ids={rows.map(idOf)} />
                 </th>
               )}
-              {columns.map(({ key, title, align }) => (
-                <th key={key} scope="col" data-align={align}>
+              {columns.map(({ key, title, align, isMinor }) => (
+                <th key={key} scope="col" data-align={align} data-minor={isMinor}>
                   {title}
                 </th>
               ))}
@@ -144,13 +151,13 @@ const TableRow = memo(function TableRow({ row, columns, props }: RowProps) {
           />
         </td>
       )}
-      {columns.map(({ key, title, cell, align, isCode }, index) =>
+      {columns.map(({ key, title, cell, align, isLong, isMinor }, index) =>
         index === 0 ? (
           <th key={key} scope="row" data-align={align}>
             {link ? <a href={link}>{cell(row)}</a> : cell(row)}
           </th>
         ) : (
-          <td key={key} data-title={title} data-align={align} data-code={isCode || undefined}>
+          <td key={key} data-title={title} data-align={align} data-wrap={isLong} data-minor={isMinor}>
             {cell(row)}
           </td>
         ),

@@ -32,7 +32,7 @@ function OpenHelp() {
                   <dd>
                     {keys.map((key, index) => (
                       <span key={key}>
-                        {index > 0 && <span className="faint"> {text.then} </span>}
+                        {index > 0 && <span className="faint"> {text.followedBy} </span>}
                         <kbd>{key}</kbd>
                       </span>
                     ))}

@@ -3,8 +3,9 @@
  *
  * - Single keys do nothing in fields, menus and dialogs, and can be disabled.
  */
-import { copy } from '../components/base/button.tsx'
+
 import { startAction } from '../components/actions.tsx'
+import { copy } from '../components/base/button.tsx'
 import { notify } from '../data/notices.ts'
 import { createStore } from '../data/store.ts'
 import { current, focusedRow } from '../routing/current.ts'
@@ -33,7 +34,10 @@ export const KEYS: Readonly<Record<string, { readonly title: string; readonly ru
   k: { title: text.previousRow, run: () => moveRow(-1) },
   o: { title: text.openPanel, run: () => clickInRow('[data-open]') },
   x: { title: text.selectRow, run: () => clickInRow('input[type=checkbox]') },
-  '.': { title: text.actions, run: () => clickInRow('.cell-menu button') || click('.page-actions [aria-haspopup=menu]') },
+  '.': {
+    title: text.actions,
+    run: () => clickInRow('.cell-menu button') || click('.page-actions [aria-haspopup=menu]'),
+  },
   u: { title: text.undo, run: () => click('[data-undo]') },
   y: { title: text.copyAddress, run: () => copy(location.href).then(() => notify({ text: text.copied })) },
 }

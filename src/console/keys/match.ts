@@ -1,6 +1,10 @@
 /** Matching of the palette: prefixes of words, initials, and parts of words, the best first. */
 
-const words = (text: string): string[] => text.toLowerCase().split(/[^\p{L}\p{N}]+/u).filter(Boolean)
+const words = (text: string): string[] =>
+  text
+    .toLowerCase()
+    .split(/[^\p{L}\p{N}]+/u)
+    .filter(Boolean)
 
 /**
  * The score of a text for a query: 0 if it does not match.
@@ -10,14 +14,20 @@ const words = (text: string): string[] => text.toLowerCase().split(/[^\p{L}\p{N}
 export function score(query: string, title: string, id = ''): number {
   const wanted = query.trim().toLowerCase()
   if (wanted === '') return 1
-  if (id && id.toLowerCase().startsWith(wanted)) return 90 - Math.min(id.length - wanted.length, 20)
+  if (id.toLowerCase().startsWith(wanted)) return 90 - Math.min(id.length - wanted.length, 20)
   const whole = title.toLowerCase()
   if (whole === wanted) return 100
   if (whole.startsWith(wanted)) return 80
   const own = words(title)
   const asked = words(query)
   if (asked.every((one) => own.some((word) => word.startsWith(one)))) return 60
-  if (own.map(([first]) => first).join('').startsWith(wanted.replaceAll(' ', ''))) return 40
+  if (
+    own
+      .map(([first]) => first)
+      .join('')
+      .startsWith(wanted.replaceAll(' ', ''))
+  )
+    return 40
   return whole.includes(wanted) ? 20 : 0
 }
 

@@ -1,6 +1,7 @@
 /** The command palette, `Ctrl K`: recent objects, search over all tenants, pages, commands, error codes, settings. */
-import { Palette as List } from '../components/palette-list.tsx'
+
 import { useEffect, useMemo, useState } from 'react'
+import { Palette as List } from '../components/palette-list.tsx'
 import { useStore } from '../data/store.ts'
 import { BASE } from '../routing/links.ts'
 import { go } from '../routing/router.tsx'

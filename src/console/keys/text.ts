@@ -20,7 +20,7 @@ export const text = {
   screens: 'Go to',
   onPage: 'On this page',
   onObject: 'On the object',
-  then: 'then',
+  followedBy: 'then',
   singleKeys: 'Single-key shortcuts',
   singleKeysHint: 'Ctrl K and the keys of dialogs always work.',
   placeholder: 'Search tenants, ids, pages and commands',
