@@ -8,6 +8,8 @@ import { ProblemView } from '../components/base/problem.tsx'
 import { reachableStore } from '../data/call.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
+import { listenToKeys } from '../keys/keys.ts'
+import { focusAfterNavigation } from '../routing/focus.ts'
 import { href } from '../routing/links.ts'
 import { Outlet, onNavigated } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
@@ -17,13 +19,8 @@ const Layers = lazy(() => import('./layers.tsx'))
 
 export function Frame() {
   const isIdle = useIdle()
-  useEffect(
-    () =>
-      onNavigated(() => {
-        document.querySelector<HTMLElement>('h1')?.focus()
-      }),
-    [],
-  )
+  useEffect(listenToKeys, [])
+  useEffect(focusAfterNavigation, [])
   return (
     <div className="frame">
       <a className="skip" href="#content">
