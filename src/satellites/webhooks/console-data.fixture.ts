@@ -1,5 +1,5 @@
 /** Subscriptions and deliveries for tests of the console: healthy, failing, disabled, of the host, and long names. */
-import { openConsole, type OpenedConsole } from '../../../test/console/console.fixture.ts'
+import { type OpenedConsole, openConsole } from '../../../test/console/console.fixture.ts'
 import { startReceiver } from '../../../test/support/receiver.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { webhooks } from './index.ts'
@@ -18,18 +18,22 @@ export interface ConsoleData extends AsyncDisposable {
   readonly console: OpenedConsole
   /** Responses of `/down` from now on. */
   recover(): void
-  readonly ids: Readonly<Record<'healthy' | 'failing' | 'disabled' | 'host' | 'delivered' | 'failed' | 'ofHost', string>>
+  readonly ids: Readonly<
+    Record<'healthy' | 'failing' | 'disabled' | 'host' | 'delivered' | 'failed' | 'ofHost', string>
+  >
 }
 
 /** @param postgresUrl `inject('postgresUrl')` */
 export async function openConsoleData(postgresUrl: string): Promise<ConsoleData> {
   let isDown = true
-  let count = 0
-  const receiver = await startReceiver(({ path }) => {
+  const known = new Set<unknown>()
+  const receiver = await startReceiver(({ path, headers }) => {
     const [, status = 404, body = ''] = RESPONSES.find(([one]) => one.test(path)) ?? []
-    if (path !== '/down') return { status, body, headers: { 'content-type': 'application/json' } }
-    const attempt = `,"attempt":${++count}}`
-    return isDown ? { status, body: body.replace('}', attempt) } : { status: 200, body: '{"received":true}' }
+    if (path === '/down' && !isDown) return { body: '{"received":true}' }
+    const id = headers['webhook-id']
+    const isFirst = !known.has(id)
+    known.add(id)
+    return { status: path === '/down' && isFirst ? 500 : status, body, headers: { 'content-type': 'application/json' } }
   })
   const console = await openConsole(postgresUrl, [webhooks({ maxAttempts: 2 })], {}, { egress: DEVELOPMENT })
   const { call } = console
@@ -58,7 +62,8 @@ export async function openConsoleData(postgresUrl: string): Promise<ConsoleData>
     const delivered = await deliveriesOf(`/tenants/acme/webhooks/${healthy}`, 'delivered')
     const toHost = await deliveriesOf(`/webhooks/${host}`, 'delivered')
     const markup = await deliveriesOf(`/tenants/acme/webhooks/${disabled}`, 'failed')
-    if ([failed.length, delivered.length, toHost.length, markup.length].join() !== '6,12,6,1') throw new Error('not settled')
+    if ([failed.length, delivered.length, toHost.length, markup.length].join() !== '6,12,6,1')
+      throw new Error('not settled')
   }, SETTLED_WITHIN_MS)
   await call('PUT', `/tenants/acme/webhooks/${disabled}`, { enabled: false })
   const first = async (path: string, state: string): Promise<string> => (await deliveriesOf(path, state))[0].id

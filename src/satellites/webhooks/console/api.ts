@@ -66,5 +66,9 @@ export function toLocal(at: string | Date | null | undefined): string {
   return new Date(date.getTime() - date.getTimezoneOffset() * MINUTE_MS).toISOString().slice(0, 16)
 }
 
+/** A time of the address; undefined if it is none. */
+export const validTime = (at: unknown): string | undefined =>
+  typeof at === 'string' && !Number.isNaN(Date.parse(at)) ? at : undefined
+
 /** The time of a `datetime-local` field. */
 export const fromLocal = (value: string): string | undefined => (value ? new Date(value).toISOString() : undefined)

@@ -5,13 +5,14 @@ import { useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { href } from '../../../console/routing/links.ts'
 import { useSearch } from '../../../console/routing/router.tsx'
-import { hrefOf } from './api.ts'
+import { hrefOf, validTime } from './api.ts'
 import { Bars } from './bars.tsx'
 import { DeliveryList } from './delivery-list.tsx'
 import { text } from './text.ts'
 
 export default function Deliveries() {
-  const { tenantId, state, event, status, sameResponseAs, from, to } = useSearch('webhookDeliveries.listAll')
+  const { tenantId, state, event, status, sameResponseAs, ...window } = useSearch('webhookDeliveries.listAll')
+  const [from, to] = [validTime(window.from), validTime(window.to)]
   const query = { tenantId, state, event, status, sameResponseAs, from, to }
   const list = useList('webhookDeliveries.listAll', { query: { ...query, limit: 50 } })
   return (

@@ -47,7 +47,6 @@ const state: Column<ListedDelivery> = {
 const tenant: Column<ListedDelivery> = {
   key: 'tenant',
   title: text.columns.tenant,
-  isCode: true,
   cell: ({ owner, tenantId }) => (
     <span className="owner">
       <code>{owner ?? tenantId ?? '–'}</code>
@@ -72,6 +71,9 @@ const receiver: Column<ListedDelivery> = {
 }
 const COLUMNS = [event, state, ...others]
 const COLUMNS_OF_ALL = [event, state, tenant, receiver, ...others]
+
+/** Deliveries of tenants and of the host have the actions of tenants' deliveries, which read the owner of the row. */
+const ALL = ''
 
 interface Filters {
   readonly tenantId?: string | undefined
@@ -100,6 +102,7 @@ export function DeliveryList({ owner, list, query }: DeliveryListProps) {
       <FilterBar query={query} hasTenant={owner === undefined} clear={isFiltered ? clear : undefined} list={list} />
       <Table
         label={text.deliveries}
+        kind={kindOf(owner === undefined ? ALL : owner, 'delivery')}
         columns={owner === undefined ? COLUMNS_OF_ALL : COLUMNS}
         list={list}
         idOf={({ id }) => id}

@@ -1,5 +1,5 @@
 /** One delivery: state with its explanation, payload, attempts on the schedule, and differences between attempts. */
-import { useMemo } from 'react'
+import { useEffect, useMemo } from 'react'
 import { startAction } from '../../../console/components/actions.tsx'
 import { Button, Copyable, LinkButton } from '../../../console/components/base/button.tsx'
 import { Json } from '../../../console/components/base/code.tsx'
@@ -8,6 +8,8 @@ import { ProblemView } from '../../../console/components/base/problem.tsx'
 import { ExactTime } from '../../../console/components/base/time.tsx'
 import { Skeleton } from '../../../console/components/table.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
+import { remember } from '../../../console/data/recent.ts'
+import { useCurrent } from '../../../console/routing/current.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
 import { useCommonSearch, useParams } from '../../../console/routing/router.tsx'
@@ -57,6 +59,10 @@ interface DeliveryProps {
 function Delivery({ owner, delivery, parents }: DeliveryProps) {
   const { id, webhookId, tenantId, event, state, attempts, explanation, payload } = delivery
   const { open } = useCommonSearch()
+  useCurrent(kindOf(owner, 'delivery'), delivery)
+  useEffect(() => {
+    remember({ kind: text.delivery, id, title: event, href: hrefOf(owner, webhookId, id) })
+  }, [owner, webhookId, id, event])
   const planned = useMemo(() => plannedAttempts(delivery), [delivery])
   const shown = attempts.find(({ number }) => String(number) === open) ?? attempts.at(-1)
   const former = shown && attempts.findLast(({ number }) => number < shown.number)

@@ -123,6 +123,7 @@ function ReplayMany({ title, description, name, params, since, onClose }: Replay
         {problem && <ProblemView error={problem} isCompact />}
         <ApiCall name={name} input={input} />
         <footer>
+          <Button onClick={onClose}>{text.cancel}</Button>
           <Button type="submit" variant="primary" disabled={!count} isRunning={replay.isRunning}>
             {count ? text.replayCount(count) : text.replay}
           </Button>

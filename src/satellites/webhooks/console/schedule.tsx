@@ -4,7 +4,7 @@ import type { Attempt, DeliveryDetail } from './api.ts'
 import { text } from './text.ts'
 
 /** Share of the width at the start, for the names of the rows, and at the end, in percent. */
-const START = 14
+const START = 17
 const END = 5
 const PLANNED_Y = 34
 const ACTUAL_Y = 66

@@ -1,4 +1,5 @@
 /** One subscription: health, settings, statistics, and its deliveries. */
+import { useEffect } from 'react'
 import { menuEntriesOf, startAction } from '../../../console/components/actions.tsx'
 import { Button, Copyable } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
@@ -10,11 +11,13 @@ import { ExactTime, Time } from '../../../console/components/base/time.tsx'
 import { MenuTrigger } from '../../../console/components/menu.tsx'
 import { Skeleton } from '../../../console/components/table.tsx'
 import { useList, useOperation } from '../../../console/data/queries.ts'
+import { remember } from '../../../console/data/recent.ts'
 import { isPermitted } from '../../../console/data/session.ts'
+import { useCurrent } from '../../../console/routing/current.ts'
 import { useOpen } from '../../../console/routing/open.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
 import { useParams, useSearch } from '../../../console/routing/router.tsx'
-import { hrefOf, kindOf, operationOf, paramsOf, useOwner, type Webhook } from './api.ts'
+import { hrefOf, kindOf, operationOf, paramsOf, useOwner, validTime, type Webhook } from './api.ts'
 import { Bars } from './bars.tsx'
 import { DeliveryList } from './delivery-list.tsx'
 import { EditSubscription } from './forms.tsx'
@@ -29,7 +32,8 @@ export default function Subscription() {
   const params = paramsOf(owner, webhookId)
   const found = useOperation(operationOf(owner, 'webhooks.get'), { params })
   const webhook = found.data?.webhookId === webhookId ? found.data : undefined
-  const { state, event, status, sameResponseAs, from, to } = useSearch('webhookDeliveries.list')
+  const { state, event, status, sameResponseAs, ...window } = useSearch('webhookDeliveries.list')
+  const [from, to] = [validTime(window.from), validTime(window.to)]
   const query = { state, event, status, sameResponseAs, from, to }
   const list = useList(operationOf(owner, 'webhookDeliveries.list'), { params, query: { ...query, limit: 50 } })
   if (found.error && !webhook) {
@@ -72,8 +76,12 @@ export default function Subscription() {
 }
 
 function Actions({ webhook }: { webhook: Webhook }) {
-  const { tenantId: owner, url, description } = webhook
+  const { tenantId: owner, webhookId, url, description } = webhook
   const kind = kindOf(owner, 'webhook')
+  useCurrent(kind, webhook)
+  useEffect(() => {
+    remember({ kind: text.subscription, id: webhookId, title: url, href: hrefOf(owner, webhookId) })
+  }, [owner, webhookId, url])
   const actions = actionsOf(kind, webhook)
   const next = actions.find(({ key }) => key !== undefined && webhook.health.failingSince !== null) ?? actions[0]
   const entries = menuEntriesOf(kind, webhook)

@@ -1,5 +1,5 @@
 /** Subscriptions of a tenant or of the host, with their health, and the panels for a new one and for sending an event. */
-import { useState } from 'react'
+import { useMemo, useState } from 'react'
 import { menuEntriesOf, startAction } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Empty } from '../../../console/components/base/page.tsx'
@@ -9,6 +9,7 @@ import { Time } from '../../../console/components/base/time.tsx'
 import { type Column, Table } from '../../../console/components/table.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
+import { useCurrent } from '../../../console/routing/current.ts'
 import { useOpen } from '../../../console/routing/open.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
 import { hrefOf, kindOf, operationOf, paramsOf, useOwner, type Webhook } from './api.ts'
@@ -26,7 +27,7 @@ const columns: readonly Column<Webhook>[] = [
     title: text.columns.receiver,
     width: '40%',
     cell: ({ url, description }) => (
-      <span className="two">
+      <span className="two receiver">
         <span className="long" title={url}>
           {url}
         </span>
@@ -61,7 +62,9 @@ export default function Subscriptions() {
     </Button>
   )
   const hasRows = (list.rows?.length ?? 0) > 0
-  const several = actionsOf(kindOf(owner, 'webhooks'), { owner })
+  const webhooks = useMemo(() => ({ owner }), [owner])
+  const kind = kindOf(owner, 'webhooks')
+  useCurrent(kind, webhooks)
   return (
     <div className="with-panel">
       <div>
@@ -71,8 +74,8 @@ export default function Subscriptions() {
           lead={owner === null && text.hostLead}
         >
           {hasRows &&
-            several.map((action) => (
-              <Button key={action.name} onClick={() => startAction(action, { owner })}>
+            actionsOf(kind, webhooks).map((action) => (
+              <Button key={action.name} onClick={() => startAction(action, webhooks)}>
                 {action.title}
               </Button>
             ))}
@@ -84,6 +87,7 @@ export default function Subscriptions() {
         {owner !== null && hasRows && isPermitted('webhooks.stats') && <Bars tenantId={owner} />}
         <Table
           label={text.webhooks}
+          kind={kindOf(owner, 'webhook')}
           columns={columns}
           list={list}
           idOf={({ webhookId }) => webhookId}

@@ -38,6 +38,7 @@ export const text = {
   secretMissing:
     'The service returned no secret, because an earlier call has created it. Rotate the secret to get one.',
   done: 'Done',
+  cancel: 'Cancel',
 
   columns: {
     receiver: 'Receiver',
