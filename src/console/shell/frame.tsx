@@ -11,7 +11,7 @@ import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
 import { focusAfterNavigation } from '../routing/focus.ts'
 import { href } from '../routing/links.ts'
-import { Outlet, onNavigated } from '../routing/router.tsx'
+import { Outlet } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
 
