@@ -130,7 +130,7 @@ test('a secret is rotated, and a subscription is deleted after its host is typed
 test('filters are in the address, and survive a reload and "back"', { timeout: LIMIT_MS }, async () => {
   await using console = await data.console.open('/deliveries')
   const { page } = console
-  const rows = page.locator('tbody tr')
+  const rows = page.locator('.table-scroll tbody tr')
   await page.getByRole('link', { name: 'order.paid' }).first().waitFor()
   await page.getByRole('button', { name: 'Failed', exact: true }).click()
   await page.getByLabel('Response', { exact: true }).selectOption('5xx')

@@ -29,7 +29,7 @@ const OF_HOST = {
   'webhookDeliveries.replay': 'hostWebhookDeliveries.replay',
 } as const satisfies Partial<Record<OperationName, OperationName>>
 
-export type SharedName = keyof typeof OF_HOST
+type SharedName = keyof typeof OF_HOST
 
 /** @example useOperation(operationOf(owner, 'webhooks.get'), { params: paramsOf(owner, webhookId) }) */
 export const operationOf = <Name extends SharedName>(owner: Owner, name: Name): Name =>

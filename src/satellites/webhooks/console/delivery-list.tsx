@@ -26,7 +26,7 @@ export const DeliveryState = ({ state }: { state: Delivery['state'] }) => (
 )
 
 /** Last status of a delivery, or that there was no response. */
-export const Response = ({ delivery: { lastStatus, attemptCount } }: { delivery: Delivery }) =>
+const Response = ({ delivery: { lastStatus, attemptCount } }: { delivery: Delivery }) =>
   lastStatus !== null ? (
     <code>{lastStatus}</code>
   ) : (

@@ -32,7 +32,7 @@ export function plannedAttempts({
 }
 
 /** Position in percent of a time after the start. The first ten seconds are as long as the step to the first minute. */
-export function positionOf(ms: number, longestMs: number): number {
+function positionOf(ms: number, longestMs: number): number {
   const share = Math.log1p(Math.max(0, ms) / 1_000) / Math.log1p(Math.max(longestMs, 1) / 1_000)
   return START + Math.min(1, share) * (100 - START - END)
 }
