@@ -20,7 +20,7 @@ const weather = defineSatellite({
   service: () => ({}),
   timeline: KINDS.map((name) => ({
     name,
-    read: (_, request: TimelineRequest) => {
+    read: (_: unknown, request: TimelineRequest) => {
       if (isBroken && name === 'rain') throw new Error('no gauge')
       return (kept.get(name) ?? [])
         .filter((entry) => isBefore(entry, request) && !(request.from && entry.at < request.from))
