@@ -11,7 +11,7 @@ import { bindingOf } from './fields/data-keys.ts'
 import { erase } from './fields/erasure.ts'
 import { jobs, schedule } from './jobs.ts'
 import { operations } from './operations.ts'
-import { contributions } from './overview.ts'
+import { contributions } from './overview/contributions.ts'
 import { BINDING } from './seal-key-store.ts'
 import { tables } from './tables.ts'
 

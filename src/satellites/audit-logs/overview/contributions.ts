@@ -7,15 +7,30 @@ import {
   NO_ATTENTION,
   type TimelineEntry,
   type TimelineRequest,
-} from '../../kernel/shares/contributions.ts'
-import type { AuditLogs } from './audit-logs.ts'
+} from '../../../kernel/shares/contributions.ts'
+import type { FailedVerification } from './failed-verification.ts'
 
-export const contributions: Contributions<AuditLogs> = {
+/** The part of the audit log that this needs. */
+interface ChangeLog {
+  changes(request: TimelineRequest): Promise<readonly Change[]>
+  failedVerification(): Promise<FailedVerification | null>
+}
+
+interface Change {
+  readonly id: string
+  readonly action: string
+  readonly target: string
+  readonly actor: { readonly name: string }
+  readonly outcome: string
+  readonly createdAt: string
+}
+
+export const contributions: Contributions<ChangeLog> = {
   timeline: [{ name: CHANGES, read: changes }],
   attention: [{ name: 'auditVerification', severity: 'high', read: failedVerification }],
 }
 
-async function changes(auditLogs: AuditLogs, request: TimelineRequest): Promise<TimelineEntry[]> {
+async function changes(auditLogs: ChangeLog, request: TimelineRequest): Promise<TimelineEntry[]> {
   const entries = await auditLogs.changes(request)
   return entries.map(({ id, action, target, actor, outcome, createdAt }) => ({
     at: new Date(createdAt),
@@ -28,7 +43,7 @@ async function changes(auditLogs: AuditLogs, request: TimelineRequest): Promise<
   }))
 }
 
-async function failedVerification(auditLogs: AuditLogs, { tenantId }: AttentionRequest): Promise<AttentionResult> {
+async function failedVerification(auditLogs: ChangeLog, { tenantId }: AttentionRequest): Promise<AttentionResult> {
   const failed = await auditLogs.failedVerification()
   if (!failed || (tenantId !== undefined && !failed.tenants.includes(tenantId))) return NO_ATTENTION
   return {
