@@ -8,12 +8,12 @@ import {
   type TimelineEntry,
   type TimelineRequest,
 } from '../../../kernel/shares/contributions.ts'
-import type { FailedVerification } from './failed-verification.ts'
+import type { FailedVerifications } from './failed-verification.ts'
 
 /** The part of the audit log that this needs. */
 interface ChangeLog {
   changes(request: TimelineRequest): Promise<readonly Change[]>
-  failedVerification(): Promise<FailedVerification | null>
+  readonly failedVerifications: FailedVerifications
 }
 
 interface Change {
@@ -44,7 +44,7 @@ async function changes(auditLogs: ChangeLog, request: TimelineRequest): Promise<
 }
 
 async function failedVerification(auditLogs: ChangeLog, { tenantId }: AttentionRequest): Promise<AttentionResult> {
-  const failed = await auditLogs.failedVerification()
+  const failed = await auditLogs.failedVerifications.latest()
   if (!failed || (tenantId !== undefined && !failed.tenants.includes(tenantId))) return NO_ATTENTION
   return {
     total: 1,

@@ -18,7 +18,7 @@ const Failed = z.object({
   /** Tenants with problems, the first hundred. */
   tenants: z.array(z.string()),
 })
-export type FailedVerification = z.output<typeof Failed>
+type FailedVerification = z.output<typeof Failed>
 
 export class FailedVerifications {
   readonly #kernel: Pick<Kernel, 'store' | 'clock' | 'log'>
