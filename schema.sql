@@ -790,9 +790,6 @@ create index concurrently billing_subscriptions_status on billing_subscriptions 
 drop index concurrently if exists billing_dunning_open;
 create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null
 
--- billing/0003_billing_attention
-create index billing_dunning_unpaid on billing_dunning (state, opened_at) where state in ('retrying', 'grace');
-
 -- branding/0001_branding
 create table branding (
   tenant_id text primary key references tenants,
