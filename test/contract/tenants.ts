@@ -1,6 +1,7 @@
 /** Contract cases of tenants and of the service itself. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 import { runCommand } from './command-line.ts'
 import { FAILING, type Names, type Part, REFUSED, type Runner } from './row.ts'
 
@@ -24,6 +25,10 @@ const LEGACY = 'an application has a schema'
 const legacy = { isolation: 'schema-pg', schema: '{schema}', baseline: '0002_stars' }
 const ADOPTED = `POST /tenants/adopt ${JSON.stringify({ id: '{id}', ...legacy, digest: '{digest}' })}`
 const adopted = { tenant: 'none', given: [LEGACY, ADOPTED] } as const
+const TABLES = 'an application has tables of all customers'
+const tables = { baseline: '0002_stars', acceptDifferences: ['column notes.org_id'] }
+const ADOPTED_TABLES = `POST /tenants/adopt-tables ${JSON.stringify({ ...tables, digest: '{digest}' })}`
+const adoptedTables = { tenant: 'none', given: [TABLES, ADOPTED_TABLES] } as const
 const wrongQuery = { query: { colour: 'red' } }
 
 const CONTEXT = { requestId: null, actor: { type: 'user', id: 'ann', name: 'Ann' }, ip: null }
@@ -142,6 +147,34 @@ export const tenants: Part = {
       wrong: wrongId,
       also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: {} },
     },
+    'tenants.planTableAdoption': {
+      success: { tenant: 'none', given: [TABLES], body: tables },
+      wrong: { body: { ...tables, from: '' } },
+      also: {
+        E_NOT_ADOPTABLE: { tenant: 'none', given: [TABLES], body: { ...tables, from: 'nowhere.orgs' } },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { ...tables, isolation: 'schema-pg' } },
+      },
+    },
+    'tenants.adoptTables': {
+      success: { tenant: 'none', given: [TABLES], body: { ...tables, digest: '{digest}' } },
+      wrong: { body: tables },
+      also: {
+        E_NOT_ADOPTABLE: { tenant: 'none', given: [TABLES], body: { ...tables, digest: 'outdated' } },
+        E_TENANT_EXISTS: {
+          given: [TABLES, 'the tables have a row of the tenant'],
+          body: { ...tables, digest: '{digest}' },
+        },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { ...tables, isolation: 'schema-pg', digest: '-' } },
+      },
+    },
+    'tenants.releaseTables': {
+      success: { ...adoptedTables, body: {} },
+      wrong: { body: { colour: 'red' } },
+      also: {
+        E_TENANT_STATE: { tenant: 'none', given: [TABLES], body: {} },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { isolation: 'schema-pg' } },
+      },
+    },
     'queues.list': {
       success: { query: { tenantId: '{id}' } },
       wrong: { query: { tenantId: 'No Id' } },
@@ -202,6 +235,12 @@ export const tenants: Part = {
       line: ['{id}', '--isolation', 'schema-pg', '--schema', '{schema}', '--baseline', '0002_stars'],
     },
     'tenant:release': { ...adopted, line: ['{id}'] },
+    'tenant:adopt:tables': {
+      tenant: 'none',
+      given: [TABLES],
+      line: ['--baseline', '0002_stars', '--accept-differences', 'column notes.org_id'],
+    },
+    'tenant:release:tables': { ...adoptedTables, line: [] },
     'tenant:migrate': { line: ['{id}'], json: { line: ['{id}', '--verify'] } },
     'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
     'tenant:migrate:status': { line: ['{id}'] },
@@ -271,6 +310,8 @@ export const tenants: Part = {
       const { digest } = await tenancy.tenants.adoptions.plan({ id, ...legacy, schema })
       return { schema, digest }
     },
+    [TABLES]: ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, `org-${id}`),
+    'the tables have a row of the tenant': ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, id),
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.create({ id, name: 'Acme' })
       await tenancy.tenants.installation.install(id, { isLast: true })
@@ -311,4 +352,23 @@ async function deadLetter({ api }: Runner, { id = '' }: Names, queue: string): P
     [JSON.stringify({ tenantId: id }), id, queue],
   )
   return { deadLetterId: rows[0].id }
+}
+
+/** Creates the tables of an application with one customer, after those of the previous case. */
+async function sharedTables({ kernel: { database }, tenants }: Tenancy, customer: string): Promise<Names> {
+  await tenants.storage.driver('schema-pg').inventory?.('main') // prepares the server
+  await database.sql(`update multitenancy.tenants set status = 'deleted', purged_at = now(), locator = 'released ' || id
+    where isolation = 'rowscope-pg'`)
+  await database.sql('delete from multitenancy.row_adoptions')
+  await database.session(
+    async (client) =>
+      void (await client.query(
+        `drop schema if exists shared_rows cascade; create schema shared_rows;
+         delete from tenantry.adoptions where locator = 'shared_rows'; delete from tenantry.migrations where locator = 'shared_rows';
+         create table shared_rows.notes (text text not null, stars integer, org_id text not null);
+         insert into shared_rows.notes values ('hello', 1, '${customer}')`,
+      )),
+  )
+  const { digest } = await tenants.adoptions.tables.plan(tables)
+  return { digest }
 }

@@ -116,6 +116,7 @@ export class RowAdoptions {
   async release(request: z.input<typeof RowReleaseRequest>): Promise<ReleasedTables> {
     const given = parsed(RowReleaseRequest, request)
     const { driver, placement } = this.#storage.choose(given.isolation, given.placement)
+    this.#adoptionOf(driver.name)
     const { database, events, jobs, clock } = this.#kernel
     const { row, tenants } = await database.transaction(async () => {
       const begun = await this.#reservations.beginRelease(driver.name, placement)
