@@ -27,19 +27,11 @@ import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import { migrationsUpTo } from './baseline.ts'
 import { type AdoptionPlan, AdoptionPlanRequest, AdoptionRequest, type Released } from './requests.ts'
 import { Reservations } from './reservations.ts'
-import { RowAdoptions } from './row-adoptions.ts'
+import { type AdoptionDependencies, RowAdoptions } from './row-adoptions.ts'
 import type { AdoptionRow } from './tables.ts'
 
 /** The caller of a release purges the tenant first. */
 const CONTINUED_AFTER_SECONDS = 60
-
-export interface AdoptionDependencies {
-  readonly kernel: Kernel
-  readonly registry: Registry
-  readonly storage: Storage
-  readonly plans: Plans
-  readonly versions: SchemaVersions
-}
 
 type PlanRequest = z.output<typeof AdoptionPlanRequest>
 

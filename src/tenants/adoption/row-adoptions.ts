@@ -9,9 +9,11 @@ import type { Kernel } from '../../kernel/kernel.ts'
 import { type DriverRowAdoption, NotAdoptable, notAdoptable } from '../isolation/adoption.ts'
 import { NotSupported } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
+import type { SchemaVersions } from '../migrations/schema-versions.ts'
+import type { Plans } from '../registry/plans.ts'
+import type { Registry } from '../registry/registry.ts'
 import { TenantCreated, TenantDeleted, TenantProvisioned } from '../tenant/events.ts'
 import { UninstallTenant } from '../tenant/job-types.ts'
-import type { AdoptionDependencies } from './adoptions.ts'
 import { migrationsUpTo } from './baseline.ts'
 import {
   type AdoptedTables,
@@ -23,6 +25,14 @@ import {
 } from './row-requests.ts'
 import { RowReservations } from './row-reservations.ts'
 import type { RowAdoptionRow } from './tables.ts'
+
+export interface AdoptionDependencies {
+  readonly kernel: Kernel
+  readonly registry: Registry
+  readonly storage: Storage
+  readonly plans: Plans
+  readonly versions: SchemaVersions
+}
 
 /** Tenants that a plan names. */
 const SHOWN = 20

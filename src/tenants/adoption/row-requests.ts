@@ -6,14 +6,9 @@ import { AdoptionPlan, AdoptionRequest, StorageName } from './requests.ts'
 const TABLE_NAME = /^[^\0]{1,127}$/
 
 const members = {
-  isolation: z
-    .string()
-    .min(1)
-    .max(64)
-    .default('rowscope-pg')
-    .meta({
-      description: 'Isolation driver whose tables they become; its settings name the schema and the tenant column',
-    }),
+  isolation: z.string().min(1).max(64).default('rowscope-pg').meta({
+    description: 'Isolation driver whose tables they become; its settings name the schema and the tenant column',
+  }),
   placement: Placement.optional().meta({ description: 'PostgreSQL server with the tables; default: `main`' }),
   metadata: Metadata.default({}).meta({ description: 'Metadata of each tenant' }),
   from: z.string().regex(TABLE_NAME).optional().meta({

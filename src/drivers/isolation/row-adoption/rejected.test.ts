@@ -97,9 +97,13 @@ test.each([
   ['an unknown table', { table: 'internal.nowhere', id: 'id' }],
   ['an unknown column', { table: 'internal.orgs', id: 'none' }],
   ['SQL', { table: '(select 1 as id) t', id: 'id' }],
+  ['a table of the server', { table: 'pg_catalog.pg_authid', id: 'rolname', name: 'rolpassword' }],
+  ['a table of the backoffice', { table: 'multitenancy.tenants', id: 'id' }],
+  ['a table of another owner', { table: 'public.others', id: 'id' }],
   ['a view', { table: 'titles', id: 'title' }],
   ['a generated column', { table: 'internal.computed', id: 'id' }],
 ])('tenants from %s are rejected', async (_, from) => {
+  await rows.sql('create table if not exists public.others (id int)')
   await rows.asApplication('create table internal.computed (n int, id int generated always as (n) stored)')
   await expect(rows.plan({ from })).rejects.toMatchObject({ code: 'E_NOT_ADOPTABLE' })
 })

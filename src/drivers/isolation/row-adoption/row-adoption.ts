@@ -102,9 +102,11 @@ export function rowAdoption(
       ...differences.filter(({ isAccepted }) => !isAccepted).map(toReason),
     ]
     // Policies of the former application would run as the role of `url`.
-    const isReadable = !tables.some(({ isForced }) => isForced)
+    const isReadable = facts.otherOwners.length === 0 && !tables.some(({ isForced }) => isForced)
     await client.query(`select set_config('search_path', 'pg_catalog', true)`)
-    const found = isReadable ? await readTenants(client, rowTables, tables, from) : { tenants: [], reasons: [] }
+    const found = isReadable
+      ? await readTenants(client, rowTables, tables, { from, scopeRole })
+      : { tenants: [], reasons: [] }
     const statements = rowStatements(rowTables, examined, roles)
     const subject = [
       schema,

@@ -61,8 +61,8 @@ const LINKS = `
      join pg_attribute there on there.attrelid = confrelid and there.attnum = confkey[position]
      join pg_operator o on o.oid = conpfeqop[position] join pg_namespace n on n.oid = oprnamespace) as match
   from pg_constraint k join pg_class f on f.oid = conrelid join pg_class p on p.oid = confrelid
-  join pg_attribute a on a.attrelid = conrelid and a.attname = $2 and not a.attisdropped
-  join pg_attribute b on b.attrelid = confrelid and b.attname = $2 and not b.attisdropped
+  join pg_attribute a on a.attrelid = conrelid and a.attname = $2 and a.atttypid = $3::regtype and not a.attisdropped
+  join pg_attribute b on b.attrelid = confrelid and b.attname = $2 and b.atttypid = $3::regtype and not b.attisdropped
   where contype = 'f' and conparentid = 0 and not a.attnum = any(conkey)
     and f.relnamespace = (select oid from pg_namespace where nspname = $1) and p.relnamespace = f.relnamespace
   order by 1, 2`
@@ -77,7 +77,7 @@ export async function readTenants(
   client: pg.ClientBase,
   rowTables: RowTables,
   tables: readonly RowTable[],
-  from: TenantSource | undefined,
+  { from, scopeRole }: { readonly from: TenantSource | undefined; readonly scopeRole: string },
 ): Promise<FoundTenants> {
   const { schema, column } = rowTables
   const reasons: string[] = []
@@ -90,7 +90,7 @@ export async function readTenants(
     }
     values.set(table.identity, await valuesOf(client, table, column))
   }
-  const { rows: links } = await client.query(LINKS, [schema, column.name])
+  const { rows: links } = await client.query(LINKS, [schema, column.name, column.type])
   for (const link of links) {
     const name = columnName(column)
     const { rows } = await client.query(
@@ -104,7 +104,7 @@ export async function readTenants(
   }
   await client.query('set local row_security = on')
   const all = [...new Set([...values.values()].flat())].sort()
-  const tenants = from ? await sourceRows(client, rowTables, from) : all.map((id) => ({ id, name: id }))
+  const tenants = from ? await sourceRows(client, rowTables, from, scopeRole) : all.map((id) => ({ id, name: id }))
   return { tenants, reasons: [...reasons, ...reasonsAgainst(column, tenants, values)] }
 }
 
@@ -162,7 +162,16 @@ async function valuesOf(client: pg.ClientBase, { identity, column: found }: RowT
 /** Types whose text is computed by PostgreSQL alone. */
 const READABLE = ['text', 'character varying', 'character', 'uuid', 'smallint', 'integer', 'bigint']
 
-async function sourceRows(client: pg.ClientBase, { schema }: RowTables, from: TenantSource): Promise<AdoptedTenant[]> {
+/**
+ * Only a table of the former application: the plan shows its values, so tables of the server, of the backoffice and of
+ * tenants are excluded.
+ */
+async function sourceRows(
+  client: pg.ClientBase,
+  { schema }: RowTables,
+  from: TenantSource,
+  scopeRole: string,
+): Promise<AdoptedTenant[]> {
   const dot = from.table.indexOf('.')
   const [space, table] = dot < 0 ? [schema, from.table] : [from.table.slice(0, dot), from.table.slice(dot + 1)]
   const columns = [from.id, ...(from.name === undefined ? [] : [from.name])]
@@ -170,13 +179,16 @@ async function sourceRows(client: pg.ClientBase, { schema }: RowTables, from: Te
     `select attname as name, format_type(atttypid, -1) = any($4) and attgenerated = '' as readable from pg_class c
      join pg_attribute on attrelid = c.oid and attnum > 0 and not attisdropped
      where relnamespace = (select oid from pg_namespace where nspname = $1) and relname = $2 and relkind = 'r'
-       and attname = any($3)`,
-    [space, table, columns, READABLE],
+       and attname = any($3) and $1 !~ '^(pg_|information_schema$|tenantry|multitenancy)'
+       and relowner in (select relowner from pg_class where relnamespace = (select oid from pg_namespace where nspname = $5))
+       and ($1 = $5 or not exists (
+         select from pg_namespace n, aclexplode(nspacl) where n.oid = relnamespace and grantee = (select oid from pg_roles where rolname = $6)))`,
+    [space, table, columns, READABLE, schema, scopeRole],
   )
   const missing = columns.filter((name) => !found.some((one) => one.name === name && one.readable))
   if (missing.length > 0) {
     throw notAdoptable([
-      `the table with the tenants, "${space}.${table}", has no column "${missing.join('", "')}" of type ${READABLE.join(', ')}`,
+      `no table "${space}.${table}" of an owner of the adopted tables, which tenants cannot use, has a column "${missing.join('", "')}" of type ${READABLE.join(', ')}`,
     ])
   }
   const id = `${pg.escapeIdentifier(from.id)}::text`
