@@ -1,4 +1,4 @@
-/** Upgrades large tables of the last release while other processes write. */
+/** Upgrades large tables of the first recorded release while other processes write. */
 import { expect, inject, test } from 'vitest'
 import { createLogger } from '../src/kernel/base/logger.ts'
 import { Database } from '../src/kernel/database/database.ts'
@@ -6,12 +6,12 @@ import { migrate } from '../src/kernel/database/migrations.ts'
 import { catalogueOf } from '../src/service/catalogue.ts'
 import { satellites } from '../src/service/main.ts'
 import { createTestDatabase } from '../src/testing/base/database.ts'
-import { formerRelease, readRecorded } from './releases/recorded.ts'
+import { readRecorded, releases } from './releases/recorded.ts'
 
 const { tables } = catalogueOf(satellites)
-const released: Record<string, Record<string, string>> = readRecorded(formerRelease, 'migrations.json')
+const released: Record<string, Record<string, string>> = readRecorded(releases[0] ?? '', 'migrations.json')
 
-/** Migrations of the last release, and further ones by `part/name`. */
+/** Migrations of that release, and further ones by `part/name`. */
 const releasedWith = (...further: string[]) =>
   tables.map(({ part, migrations }) => ({
     part,

@@ -17,6 +17,7 @@ import type { Core } from '../tenancy/tenancy.ts'
 import { TENANT_ID } from '../tenants/tenant/tenant.ts'
 import { AdminPages } from './admin-pages.ts'
 import { Authentication, unauthorized } from './authentication.ts'
+import { type ConsoleOptions, ConsolePages } from './console/serving.ts'
 import type { Identify } from './host-identity.ts'
 import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
@@ -50,6 +51,8 @@ export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   readonly sessions?: { readonly idleMinutes?: number | undefined } | undefined
   /** False serves only probes and metrics, as in a worker; default true. */
   readonly api?: boolean
+  /** The web console at `{prefix}/console`; false disables it. */
+  readonly console?: false | ConsoleOptions | undefined
   /** Time limits of requests to the admin API. */
   readonly requests?: RequestLimits | undefined
   /** Disabled satellites: their paths respond with `E_SATELLITE_DISABLED`. */
@@ -105,16 +108,21 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
     prefix,
     disabled: switchedOff.flatMap(({ operations = [] }) => operations),
   })
+  const consoles = switchedOff.flatMap(({ name, console }) => (console ? [[name, console] as const] : []))
+  const modules = new Map([...core.consoles, ...consoles])
   const document = JSON.stringify(
     openApiDocument(
       operations.map(({ what }) => what),
       prefix,
     ),
   )
+  const consolePages =
+    options.console === false ? undefined : new ConsolePages({ prefix, options: options.console ?? {}, modules, log })
   const pages = new AdminPages({
     prefix,
     authentication,
     document,
+    console: consolePages,
     readable: operations.flatMap(({ what: { name, method, scope } }) => (method === 'GET' && !scope ? [name] : [])),
   })
   const runner = new OperationRunner(core, new Idempotency(core.kernel), { prefix, streamIdleSeconds })
@@ -198,7 +206,7 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
       const first = adminTokens?.find(isAdmin) ?? adminTokens?.[0]
       const identity = first && (await authentication.identifyToken(first.token))
       if (!identity) throw new Error('no admin token is configured for a sign-in link')
-      return `${prefix}/sign-in#code=${await authentication.sessions.issueCode(identity)}`
+      return `${prefix}/${consolePages ? 'console' : 'sign-in'}#code=${await authentication.sessions.issueCode(identity)}`
     },
   }
 }

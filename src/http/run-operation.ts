@@ -163,7 +163,7 @@ export class OperationRunner {
     if (headers.location) headers.location = this.#prefix + headers.location
     if (checked === undefined) return { status: reply.status === 200 ? 204 : reply.status, headers, body: '' }
     const body = JSON.stringify(checked)
-    if (operation.resource) headers.etag = entityTag(body)
+    if (operation.resource) headers.etag = entityTag(JSON.stringify(operation.resource.state.parse(checked)))
     return { status: reply.status, headers: { ...headers, 'content-type': 'application/json' }, body }
   }
 

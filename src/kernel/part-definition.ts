@@ -76,6 +76,8 @@ export interface Part<Name extends string = string, Service = any, Dependencies 
   readonly metrics?: (service: Service) => readonly Series[]
   /** Receives the requests that guards admit with a tenant. */
   readonly traffic?: (service: Service) => Traffic
+  /** File of its console module: `new URL('./console/index.tsx', import.meta.url)`; of a host's satellite a JavaScript module. */
+  readonly console?: URL
   /** Also runs for a part that was not started, because an earlier one failed to start. */
   readonly stop?: (service: Service) => unknown
 }

@@ -46,6 +46,7 @@ const tenantsPart: Part<'tenants', Tenants, Dependencies> = {
   operations,
   commands,
   doctor: diagnoses,
+  console: new URL('../tenants/console/index.tsx', import.meta.url),
 }
 
 /** Members of a tenancy that are not services of parts, and the name of the configuration. */
@@ -58,6 +59,7 @@ const RESERVED = [
   'commands',
   'receivers',
   'checks',
+  'consoles',
   'tenant',
   'run',
   'current',

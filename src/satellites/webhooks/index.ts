@@ -17,10 +17,11 @@ import { deliveriesSystem } from './queue/erasure.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
-export type { Attempt, Delivery, DeliveryDetail } from './model/delivery.ts'
+export type { Attempt, Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 export { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/events.ts'
 export type { EventOf, EventSchemas, PayloadOf, WebhooksOptions } from './model/options.ts'
-export type { Subscription, SubscriptionWithSecret } from './model/subscription.ts'
+export type { Stats } from './model/stats.ts'
+export type { Subscription, SubscriptionWithHealth, SubscriptionWithSecret } from './model/subscription.ts'
 export type { Webhooks } from './webhooks.ts'
 
 interface WebhooksType extends ServiceType {

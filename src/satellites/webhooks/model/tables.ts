@@ -11,8 +11,9 @@
  *   retries by tenant, so that many due retries of one tenant do not delay others.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
-import { dispatchingWithEnvelopes, dispatchingWithTraces } from '../sql/dispatch.ts'
+import { dispatchingWithAudiences, dispatchingWithEnvelopes, dispatchingWithTraces } from '../sql/dispatch.ts'
 import { functions } from '../sql/functions.ts'
+import { indexing } from '../sql/indexes.ts'
 import type { DeliveryState } from './delivery.ts'
 
 export interface SubscriptionRow {
@@ -50,6 +51,10 @@ export interface MessageRow {
   createdAt: Date
   /** The trace of the dispatch. */
   traceparent: string | null
+  /** `host`: only for subscriptions of the host. Null: for one subscription, or of a version before 0.3. */
+  audience: 'all' | 'host' | null
+  /** Stored only for disabled subscriptions, without a delivery. */
+  isUndelivered: boolean
 }
 
 export interface DeliveryRow {
@@ -225,4 +230,6 @@ ${functions}`,
   },
   { name: '0003_webhook_traces', up: dispatchingWithTraces },
   { name: '0004_webhook_envelopes', up: dispatchingWithEnvelopes },
+  { name: '0005_webhook_audiences', up: dispatchingWithAudiences },
+  { name: '0006_webhook_indexes', up: indexing },
 ]

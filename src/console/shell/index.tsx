@@ -1,0 +1,18 @@
+/** Console module of the shell: screens of the installation itself. */
+import { defineConsoleModule } from '../module.ts'
+import { text } from './text.ts'
+
+export default defineConsoleModule({
+  name: 'shell',
+  screens: [
+    {
+      path: '/system',
+      title: text.system,
+      needs: ['health.get'],
+      navigation: { icon: 'system', order: 90 },
+      key: 's',
+      view: () => import('./system.tsx'),
+    },
+  ],
+  notShown: { 'session.get': 'read at the start of the console' },
+})

@@ -1,0 +1,155 @@
+/** The frame of a tenant's page: header with state and actions, and the tabs. */
+import { lazy, Suspense, useMemo } from 'react'
+import { menuEntriesOf, startAction } from '../../console/components/actions.tsx'
+import { Button, Copyable } from '../../console/components/base/button.tsx'
+import { Icon } from '../../console/components/base/icon.tsx'
+import { PageHeader } from '../../console/components/base/page.tsx'
+import { ProblemView } from '../../console/components/base/problem.tsx'
+import { Badge, Status } from '../../console/components/base/status.tsx'
+import { ExactTime, Time } from '../../console/components/base/time.tsx'
+import { MenuTrigger } from '../../console/components/menu.tsx'
+import { Skeleton } from '../../console/components/table.tsx'
+import { useOperation } from '../../console/data/queries.ts'
+import { settings } from '../../console/data/settings.ts'
+import { tenantHref } from '../../console/routing/links.ts'
+import { actionsOf, headerLines, tabs } from '../../console/routing/registry.ts'
+import { Outlet, useParams, usePath } from '../../console/routing/router.tsx'
+import { planOf, type Tenant } from './tenant.ts'
+import { text } from './text.ts'
+
+const INSTALLING_MS = 1_000
+
+export default function TenantPage() {
+  const { id = '' } = useParams()
+  const {
+    data: found,
+    error,
+    refetch,
+  } = useOperation(
+    'tenants.get',
+    { params: { id } },
+    { refetchInterval: (query) => (query.state.data?.status === 'provisioning' ? INSTALLING_MS : 15_000) },
+  )
+  const tenant = found?.id === id ? found : undefined
+  if (error && !tenant) {
+    return (
+      <>
+        <PageHeader title={id} />
+        <ProblemView error={error} onRetry={error.status === 404 ? undefined : refetch} />
+      </>
+    )
+  }
+  return (
+    <>
+      {tenant ? <Header tenant={tenant} /> : <PageHeader title={id} />}
+      <Tabs id={id} />
+      {tenant ? <Outlet /> : <Skeleton />}
+    </>
+  )
+}
+
+function Header({ tenant }: { tenant: Tenant }) {
+  const { id, name, status, isolation, placement, maintenance } = tenant
+  const path = usePath()
+  const tab = tabs().find((one) => one.path !== '' && path.split('/')[3] === one.path.split('/')[0])
+  const lines = useMemo(() => headerLines().map(({ view }) => lazy(view)), [])
+  const [next] = actionsOf('tenant', tenant).filter(({ isDestructive }) => !isDestructive)
+  const isUrgent = status !== 'active' || maintenance !== null
+  const plan = planOf(tenant)
+  const entries = menuEntriesOf('tenant', tenant)
+  return (
+    <>
+      <PageHeader
+        title={name}
+        {...(tab ? { context: tab.title } : {})}
+        lead={
+          <>
+            <Copyable value={id} />
+            <Status state={status} />
+            {maintenance && <Badge tone="warning">{text.inMaintenance}</Badge>}
+            {plan && <Badge>{plan}</Badge>}
+            <span className="faint">
+              {isolation} · {placement}
+            </span>
+          </>
+        }
+      >
+        {settings.links.map(({ title, url }) => (
+          <a
+            key={title}
+            className="button"
+            data-variant="plain"
+            href={url.replaceAll('{id}', encodeURIComponent(id))}
+            target="_blank"
+            rel="noreferrer"
+          >
+            {title}
+            <Icon name="external" />
+          </a>
+        ))}
+        {isUrgent && next && (
+          <Button variant="primary" onClick={() => startAction(next, tenant)}>
+            {next.title}
+          </Button>
+        )}
+        {entries.length > 0 && (
+          <MenuTrigger label={text.tenantActions} entries={entries}>
+            {text.actions}
+            <Icon name="down" size={12} />
+          </MenuTrigger>
+        )}
+      </PageHeader>
+      <Notice tenant={tenant} />
+      {lines.map((View, index) => (
+        // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
+        <Suspense key={index}>
+          <View id={id} />
+        </Suspense>
+      ))}
+    </>
+  )
+}
+
+function Notice({ tenant: { status, failure, purgeAt, suspendedAt, maintenance } }: { tenant: Tenant }) {
+  if (failure && status === 'failed') {
+    return (
+      <p className="notice" data-tone="bad">
+        <strong>{text.installationFailed}.</strong> {failure.message} <code>{failure.code}</code>
+      </p>
+    )
+  }
+  if (status === 'deleted' && purgeAt) {
+    return (
+      <p className="notice" data-tone="warning">
+        {text.deletedBanner} <ExactTime at={purgeAt} />.
+      </p>
+    )
+  }
+  if (status === 'suspended') {
+    return (
+      <p className="notice" data-tone="warning">
+        {text.suspendedBanner} <Time at={suspendedAt} />
+      </p>
+    )
+  }
+  if (!maintenance) return null
+  return (
+    <p className="notice" data-tone="warning">
+      {text.maintenance} {text.since} <Time at={maintenance.since} />
+      {maintenance.message && <>: “{maintenance.message}”</>}
+    </p>
+  )
+}
+
+function Tabs({ id }: { id: string }) {
+  const present = usePath().split('/')[3] ?? ''
+  return (
+    <nav className="tabs" aria-label={text.tabs}>
+      {tabs().map(({ path, title }) => (
+        <a key={path} href={tenantHref(id, path)} aria-current={path === present ? 'page' : undefined}>
+          {title}
+        </a>
+      ))}
+    </nav>
+  )
+}
