@@ -49,8 +49,13 @@ export async function openApi(postgresUrl: string, options: Partial<TenancyConfi
   }
   const path = await mkdtemp(join(tmpdir(), 'tenantry-contract-'))
   const tenantColumn = { name: 'org_id', type: 'text' } as const
-  const rows = () => rowscopePg({ schema: 'shared_rows', tenantColumn })
-  const isolation = () => [schemaPg(), databasePg(), sqliteMemory(), rows()] // a driver serves one tenancy
+  const isolation = () => [
+    schemaPg(),
+    databasePg(),
+    sqliteMemory(),
+    rowscopePg({ schema: 'shared_rows', tenantColumn }),
+    { ...rowscopePg({ schema: 'released_rows', tenantColumn }), name: 'rows-to-release' },
+  ] // a driver serves one tenancy
   const every = await whole()
   const { tenancy, url, open, end } = await testTenancy<readonly Satellite[]>(postgresUrl, {
     satellites: every.satellites,

@@ -29,6 +29,9 @@ const TABLES = 'an application has tables of all customers'
 const tables = { baseline: '0002_stars', acceptDifferences: ['column notes.org_id'] }
 const ADOPTED_TABLES = `POST /tenants/adopt-tables ${JSON.stringify({ ...tables, digest: '{digest}' })}`
 const adoptedTables = { tenant: 'none', given: [TABLES, ADOPTED_TABLES] } as const
+const OTHER_TABLES = 'another application has tables of all customers'
+const released = { isolation: 'rows-to-release' }
+const ADOPTED_OTHERS = `POST /tenants/adopt-tables ${JSON.stringify({ ...tables, ...released, digest: '{digest}' })}`
 const wrongQuery = { query: { colour: 'red' } }
 
 const CONTEXT = { requestId: null, actor: { type: 'user', id: 'ann', name: 'Ann' }, ip: null }
@@ -168,7 +171,7 @@ export const tenants: Part = {
       },
     },
     'tenants.releaseTables': {
-      success: { ...adoptedTables, body: {} },
+      success: { tenant: 'none', given: [OTHER_TABLES, ADOPTED_OTHERS], body: released },
       wrong: { body: { colour: 'red' } },
       also: {
         E_TENANT_STATE: { tenant: 'none', given: [TABLES], body: {} },
@@ -311,6 +314,8 @@ export const tenants: Part = {
       return { schema, digest }
     },
     [TABLES]: ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, `org-${id}`),
+    [OTHER_TABLES]: ({ api: { tenancy } }, { id = '' }) =>
+      sharedTables(tenancy, `org-${id}`, { ...released, schema: 'released_rows' }),
     'the tables have a row of the tenant': ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, id),
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.create({ id, name: 'Acme' })
@@ -355,20 +360,24 @@ async function deadLetter({ api }: Runner, { id = '' }: Names, queue: string): P
 }
 
 /** Creates the tables of an application with one customer, after those of the previous case. */
-async function sharedTables({ kernel: { database }, tenants }: Tenancy, customer: string): Promise<Names> {
+async function sharedTables(
+  { kernel: { database }, tenants }: Tenancy,
+  customer: string,
+  { isolation, schema } = { isolation: 'rowscope-pg', schema: 'shared_rows' },
+): Promise<Names> {
   await tenants.storage.driver('schema-pg').inventory?.('main') // prepares the server
-  await database.sql(`update multitenancy.tenants set status = 'deleted', purged_at = now(), locator = 'released ' || id
-    where isolation = 'rowscope-pg'`)
-  await database.sql('delete from multitenancy.row_adoptions')
+  const purged = `update multitenancy.tenants set status = 'deleted', purged_at = now(), locator = 'released ' || id where isolation = $1`
+  for (const text of [purged, 'delete from multitenancy.row_adoptions where isolation = $1'])
+    await database.sql(text, [isolation])
   await database.session(
     async (client) =>
       void (await client.query(
-        `drop schema if exists shared_rows cascade; create schema shared_rows;
-         delete from tenantry.adoptions where locator = 'shared_rows'; delete from tenantry.migrations where locator = 'shared_rows';
-         create table shared_rows.notes (text text not null, stars integer, org_id text not null);
-         insert into shared_rows.notes values ('hello', 1, '${customer}')`,
+        `drop schema if exists ${schema} cascade; create schema ${schema};
+         delete from tenantry.adoptions where locator = '${schema}'; delete from tenantry.migrations where locator = '${schema}';
+         create table ${schema}.notes (text text not null, stars integer, org_id text not null);
+         insert into ${schema}.notes values ('hello', 1, '${customer}')`,
       )),
   )
-  const { digest } = await tenants.adoptions.tables.plan(tables)
+  const { digest } = await tenants.adoptions.tables.plan({ ...tables, isolation })
   return { digest }
 }
