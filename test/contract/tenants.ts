@@ -31,7 +31,19 @@ const ADOPTED_TABLES = `POST /tenants/adopt-tables ${JSON.stringify({ ...tables,
 const adoptedTables = { tenant: 'none', given: [TABLES, ADOPTED_TABLES] } as const
 const OTHER_TABLES = 'another application has tables of all customers'
 const released = { isolation: 'rows-to-release' }
-const ADOPTED_OTHERS = `POST /tenants/adopt-tables ${JSON.stringify({ ...tables, ...released, digest: '{digest}' })}`
+const others = {
+  ...released,
+  from: 'released_orgs.orgs',
+  baseline: '0002_stars',
+  acceptDifferences: [
+    'table notes',
+    'column notes.text',
+    'column notes.stars',
+    'table countries',
+    'column countries.code',
+  ],
+}
+const ADOPTED_OTHERS = `POST /tenants/adopt-tables ${JSON.stringify({ ...others, digest: '{digest}' })}`
 const wrongQuery = { query: { colour: 'red' } }
 
 const CONTEXT = { requestId: null, actor: { type: 'user', id: 'ann', name: 'Ann' }, ip: null }
@@ -314,8 +326,7 @@ export const tenants: Part = {
       return { schema, digest }
     },
     [TABLES]: ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, `org-${id}`),
-    [OTHER_TABLES]: ({ api: { tenancy } }, { id = '' }) =>
-      sharedTables(tenancy, `org-${id}`, { ...released, schema: 'released_rows' }),
+    [OTHER_TABLES]: ({ api: { tenancy } }, { id = '' }) => otherTables(tenancy, `org-${id}`),
     'the tables have a row of the tenant': ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, id),
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.create({ id, name: 'Acme' })
@@ -359,12 +370,13 @@ async function deadLetter({ api }: Runner, { id = '' }: Names, queue: string): P
   return { deadLetterId: rows[0].id }
 }
 
-/** Creates the tables of an application with one customer, after those of the previous case. */
-async function sharedTables(
+/** Removes the tables of the previous case, and creates those of an application with one customer. */
+async function createTables(
   { kernel: { database }, tenants }: Tenancy,
-  customer: string,
-  { isolation, schema } = { isolation: 'rowscope-pg', schema: 'shared_rows' },
-): Promise<Names> {
+  isolation: string,
+  schema: string,
+  text: string,
+) {
   await tenants.storage.driver('schema-pg').inventory?.('main') // prepares the server
   const purged = `update multitenancy.tenants set status = 'deleted', purged_at = now(), locator = 'released ' || id where isolation = $1`
   for (const text of [purged, 'delete from multitenancy.row_adoptions where isolation = $1'])
@@ -373,11 +385,33 @@ async function sharedTables(
     async (client) =>
       void (await client.query(
         `drop schema if exists ${schema} cascade; create schema ${schema};
-         delete from tenantry.adoptions where locator = '${schema}'; delete from tenantry.migrations where locator = '${schema}';
-         create table ${schema}.notes (text text not null, stars integer, org_id text not null);
-         insert into ${schema}.notes values ('hello', 1, '${customer}')`,
+         delete from tenantry.adoptions where locator = '${schema}'; delete from tenantry.migrations where locator = '${schema}'; ${text}`,
       )),
   )
-  const { digest } = await tenants.adoptions.tables.plan({ ...tables, isolation })
+}
+
+async function sharedTables(tenancy: Tenancy, customer: string): Promise<Names> {
+  await createTables(
+    tenancy,
+    'rowscope-pg',
+    'shared_rows',
+    `create table shared_rows.notes (text text not null, stars integer, org_id text not null);
+     insert into shared_rows.notes values ('hello', 1, '${customer}')`,
+  )
+  const { digest } = await tenancy.tenants.adoptions.tables.plan(tables)
+  return { digest }
+}
+
+/** Only with a lookup table: two schemas with tenants' rows in one database are a finding. */
+async function otherTables(tenancy: Tenancy, customer: string): Promise<Names> {
+  await createTables(
+    tenancy,
+    released.isolation,
+    'released_rows',
+    `create table released_rows.countries (code text); comment on table released_rows.countries is 'tenantry: shared';
+     create schema if not exists released_orgs; create table if not exists released_orgs.orgs (id text);
+     truncate released_orgs.orgs; insert into released_orgs.orgs values ('${customer}')`,
+  )
+  const { digest } = await tenancy.tenants.adoptions.tables.plan(others)
   return { digest }
 }

@@ -18,12 +18,14 @@ afterAll(async () => {
 })
 
 test('a role that is not a member of the former owner cannot adopt its tables', async () => {
-  await expect(rows.plan()).rejects.toMatchObject({ code: 'E_NOT_ADOPTABLE' })
+  expect((await rows.plan()).reasons).toContain(
+    `objects belong to the role "${rows.role}", and the role of \`url\` is not a member of it: grant it first`,
+  )
 })
 
 test('a member of the former owner adopts the tables, serves their tenants, and releases them', async () => {
   await rows.sql(`grant ${rows.role} to ${owner.name};
-    do $$ begin execute format('grant create on database %I to ${rows.role}, ${owner.name}', current_database()); end $$`)
+    do $$ begin execute format('grant create on database %I to ${rows.role}', current_database()); end $$`)
   const [a, b] = rows.ids
   const before = await rows.catalog()
   await rows.adopt()

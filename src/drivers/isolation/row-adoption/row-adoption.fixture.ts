@@ -84,6 +84,10 @@ export async function openRows(type: ColumnType, options: InstallationOptions = 
   const driver = await installation.open(await installation.prepare())
   const { rowAdoption: adoption } = driver
   if (!adoption) throw new Error('the driver adopts no tables')
+  if (options.ownerUrl) {
+    const { username, pathname } = new URL(options.ownerUrl(installation.url))
+    await installation.database.sql(`grant create on database ${pathname.slice(1)} to ${username}`)
+  }
   await driver.inventory?.('main') // prepares the server
   const role = `legacy_${randomBytes(4).toString('hex')}`
   const [a, b] = IDS[type]
