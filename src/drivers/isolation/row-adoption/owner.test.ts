@@ -18,7 +18,7 @@ afterAll(async () => {
 })
 
 test('a role that is not a member of the former owner cannot adopt its tables', async () => {
-  expect((await rows.plan()).reasons).toContain(
+  expect((await rows.plan({ baseline: [] })).reasons).toContain(
     `objects belong to the role "${rows.role}", and the role of \`url\` is not a member of it: grant it first`,
   )
 })
@@ -29,7 +29,8 @@ test('a member of the former owner adopts the tables, serves their tenants, and 
   const [a, b] = rows.ids
   const before = await rows.catalog()
   await rows.adopt()
-  expect(await rows.audit()).toEqual([])
+  const findings = (await rows.audit()) as { severity: string }[]
+  expect(findings.filter(({ severity }) => severity === 'error')).toEqual([])
   expect((await sql`select body from tasks`.execute(rows.handle(a).db)).rows).toEqual([{ body: 'ONE' }])
   expect(await rows.asApplication('select body from tasks')).toHaveLength(3)
   const copied = await rows.driver.export(
