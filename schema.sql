@@ -608,6 +608,32 @@ alter table audit_seals validate constraint audit_seals_positioned
 -- auditLogs/0004_audit_keys
 create table audit_keys (tenant_id text primary key, key text not null)
 
+-- auditLogs/0005_audit_lookups
+create index if not exists audit_entries_target on only audit_entries (left(target, 256), created_at desc, id desc);
+select statement from pg_inherits p
+     join pg_class c on c.oid = p.inhrelid,
+     lateral unnest(array[
+       format('drop index concurrently if exists multitenancy.%I', c.relname || '_target'),
+       format('create index concurrently %I on multitenancy.%I (left(target, 256), created_at desc, id desc)', c.relname || '_target', c.relname),
+       format('alter index multitenancy.audit_entries_target attach partition multitenancy.%I', c.relname || '_target')
+     ]) with ordinality s (statement, place)
+   where p.inhparent = 'multitenancy.audit_entries'::regclass and not exists (
+     select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+     where i.inhparent = 'multitenancy.audit_entries_target'::regclass and x.indrelid = c.oid)
+   order by c.relname, place;
+create index if not exists audit_entries_request on only audit_entries (left(request_id, 128));
+select statement from pg_inherits p
+     join pg_class c on c.oid = p.inhrelid,
+     lateral unnest(array[
+       format('drop index concurrently if exists multitenancy.%I', c.relname || '_request'),
+       format('create index concurrently %I on multitenancy.%I (left(request_id, 128))', c.relname || '_request', c.relname),
+       format('alter index multitenancy.audit_entries_request attach partition multitenancy.%I', c.relname || '_request')
+     ]) with ordinality s (statement, place)
+   where p.inhparent = 'multitenancy.audit_entries'::regclass and not exists (
+     select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+     where i.inhparent = 'multitenancy.audit_entries_request'::regclass and x.indrelid = c.oid)
+   order by c.relname, place
+
 -- billing/0001_billing
 create table billing_customers (
   customer_id text collate "C" primary key,
@@ -714,6 +740,12 @@ create table billing_health (
   error_code text
 );
 
+-- billing/0002_billing_of_all
+drop index concurrently if exists billing_subscriptions_status;
+create index concurrently billing_subscriptions_status on billing_subscriptions (status, tenant_id);
+drop index concurrently if exists billing_dunning_open;
+create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null
+
 -- branding/0001_branding
 create table branding (
   tenant_id text primary key references tenants,
@@ -743,6 +775,10 @@ create table feature_flags (
   unique (tenant_id, key)
 );
 
+-- featureFlags/0002_feature_flags_of_all
+drop index concurrently if exists feature_flags_of_all;
+create index concurrently feature_flags_of_all on feature_flags (key, tenant_id) include (enabled, rollout_percent)
+
 -- impersonation/0001_impersonations
 create table impersonations (
   id uuid primary key,
@@ -758,6 +794,12 @@ create table impersonations (
   ended_at timestamptz(3)
 );
 create index impersonations_page on impersonations (tenant_id, created_at desc, id desc);
+
+-- impersonation/0002_impersonations_of_all
+drop index concurrently if exists impersonations_of_all;
+create index concurrently impersonations_of_all on impersonations (created_at desc, id desc);
+drop index concurrently if exists impersonations_open;
+create index concurrently impersonations_open on impersonations (expires_at) where ended_at is null
 
 -- metrics/0001_metrics
 -- The value of each sum of the store at its last flush. A sum that the store has lost starts again as another incarnation, in
@@ -783,6 +825,19 @@ create table quota_alerts (
   primary key (day, tenant_id, quota, kind)
 );
 create index quota_alerts_tenant_id on quota_alerts (tenant_id);
+
+-- quotas/0002_quota_usage
+-- High usage for rankings, as of `noted_at` by the clock of the store. Without a day it is a gauge. `plan` ranks if the host
+-- decides plans.
+create table quota_usage (
+  tenant_id text collate "C" not null references tenants,
+  quota text collate "C" not null,
+  used double precision not null,
+  day date,
+  plan text not null,
+  noted_at timestamptz(3) not null,
+  primary key (tenant_id, quota)
+) with (fillfactor = 70);
 
 -- settings/0001_settings
 create table settings (

@@ -325,7 +325,7 @@ export const tenants: Part = {
       const { digest } = await tenancy.tenants.adoptions.plan({ id, ...legacy, schema })
       return { schema, digest }
     },
-    [TABLES]: ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, `org-${id}`),
+    [TABLES]: ({ api: { tenancy } }) => sharedTables(tenancy, 'org-1'),
     [OTHER_TABLES]: ({ api: { tenancy } }, { id = '' }) => otherTables(tenancy, `org-${id}`),
     'the tables have a row of the tenant': ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, id),
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {

@@ -20,6 +20,7 @@ import { deleteTenantRows } from './row-security/delete-rows.ts'
 import { claim, FENCED_LOCATORS, isClosed, labelAside, labelOf, leave, settle } from './row-security/locations.ts'
 import { readingRows } from './row-security/row-reader.ts'
 import { isColumnValue, TENANT_ID, type TenantColumn } from './row-security/tenant-column.ts'
+import { drainTransactions } from './server/drain.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { abortable } from './transactions/copy-session.ts'
 import { inTransaction } from './transactions/owner-transaction.ts'
@@ -204,7 +205,8 @@ const enter = (storage: TenantStorage, signal = new AbortController().signal): P
 
 /**
  * The fence stays: a process without notice of the drop would find the shared tables and write rows without a tenant.
- * The drop waits for an import of this tenant and for migrations, but not for imports of other tenants.
+ * The drop waits for an import of this tenant and for migrations, but not for imports of other tenants. A transaction
+ * from before the fence could commit rows after the deletion, so the location that it reaches is drained.
  */
 async function dropRows(storage: TenantStorage, column: TenantColumn): Promise<void> {
   const { server, schema, searchPath } = storage
@@ -221,6 +223,7 @@ async function dropRows(storage: TenantStorage, column: TenantColumn): Promise<v
       { partOf: schema },
     )
   await alone((client) => fence(client, tenant))
+  if (tenant === storage.tenantId) await drainTransactions(server, tenant)
   await alone(async (client) => {
     await fence(client, tenant) // An import may have written rows between the two steps.
     await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole, column })

@@ -10,12 +10,12 @@ import { diagnoses } from './doctor.ts'
 import { bindingOf } from './fields/data-keys.ts'
 import { erase } from './fields/erasure.ts'
 import { jobs, schedule } from './jobs.ts'
+import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { BINDING } from './seal-key-store.ts'
-import { tables } from './tables.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'
-export type { AuditEntry } from './entry.ts'
+export type { AuditEntry } from './model/entry.ts'
 export type { Verification } from './verification.ts'
 
 const Options = z.strictObject({
@@ -36,7 +36,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
       { table: 'audit_keys', key: 'tenant_id', column: 'key', binding: bindingOf },
     ],
     erase,
-    service: (kernel, { erasures }) => new AuditLogs(kernel, retentionDays, erasures.settings.auditFields),
+    service: (kernel, tenants) => new AuditLogs(kernel, tenants, retentionDays, tenants.erasures.settings.auditFields),
     operations,
     commands,
     jobs,

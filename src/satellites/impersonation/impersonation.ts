@@ -37,6 +37,8 @@ import { hashOf, newToken } from './token.ts'
 const RECORD_TIMEOUT_MS = 5_000
 const PATH_LENGTH = 2_000
 
+type ListAllOptions = Partial<ListOptions> & { readonly tenantId?: string | undefined }
+
 /** Session and actor of an accepted request. */
 interface Authenticated {
   readonly tenantId: string
@@ -108,6 +110,11 @@ export class Impersonations {
   /** Sessions of a tenant, the newest first; of a deleted tenant until its purge. @throws E_TENANT_NOT_FOUND */
   async list(tenantId: string, { limit = 50, ...options }: Partial<ListOptions> = {}): Promise<PageOf<Impersonation>> {
     await assertTenantExists(this.#kernel.database, tenantId)
+    return this.#sessions.list(tenantId, { ...options, limit })
+  }
+
+  /** As `list`, of all tenants or of one, which may be unknown. */
+  async listAll({ limit = 50, tenantId, ...options }: ListAllOptions = {}): Promise<PageOf<Impersonation>> {
     return this.#sessions.list(tenantId, { ...options, limit })
   }
 

@@ -109,9 +109,10 @@ export class Sessions {
     return rows
   }
 
-  /** The newest first. */
-  list(tenantId: string, { active, ...page }: ListOptions): Promise<PageOf<Impersonation>> {
-    let query = this.#rows().where('tenantId', '=', tenantId)
+  /** The newest first. Without a tenant: of all tenants. */
+  list(tenantId: string | undefined, { active, ...page }: ListOptions): Promise<PageOf<Impersonation>> {
+    let query = this.#rows()
+    if (tenantId !== undefined) query = query.where('tenantId', '=', tenantId)
     if (active !== undefined) {
       const isOn = sql<boolean>`ended_at is null and expires_at > ${sql.raw(now(String(this.#shiftMs)))}`
       query = query.where(active ? isOn : sql<boolean>`not (${isOn})`)

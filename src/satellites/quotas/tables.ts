@@ -19,4 +19,20 @@ export const tables: readonly Migration[] = [
       create index quota_alerts_tenant_id on quota_alerts (tenant_id);
     `,
   },
+  {
+    name: '0002_quota_usage',
+    up: `
+      -- High usage for rankings, as of \`noted_at\` by the clock of the store. Without a day it is a gauge. \`plan\` ranks if the host
+      -- decides plans.
+      create table quota_usage (
+        tenant_id text collate "C" not null references tenants,
+        quota text collate "C" not null,
+        used double precision not null,
+        day date,
+        plan text not null,
+        noted_at timestamptz(3) not null,
+        primary key (tenant_id, quota)
+      ) with (fillfactor = 70);
+    `,
+  },
 ]

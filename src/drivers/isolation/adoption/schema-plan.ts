@@ -73,7 +73,7 @@ const isReserved = (schema: string): boolean =>
   /^pg_/.test(schema) || ['information_schema', 'public'].includes(schema) || isOfTenantry(schema)
 
 /** Form of the names that schema-pg generates. */
-const GENERATED = /^t\d+_/
+export const GENERATED = /^t\d+_/
 
 /** Reasons why the schema cannot be adopted, without those of its structure. */
 export function reasonsAgainst(
@@ -125,6 +125,9 @@ export function warningsAbout(facts: SchemaFacts, { owner, scope }: Roles): stri
     ...owners.map(
       (role) =>
         `the role "${role}" keeps its rights on rows, and can no longer change the structure: stop its migrations`,
+    ),
+    ...facts.creatorsInPublic.map(
+      (role) => `the role "${role}" may create objects in the schema "public" of this database: revoke CREATE from it`,
     ),
     ...others.map((role) => `the role "${role}" keeps its rights until they are revoked`),
     ...(isPublic || facts.rights.some(({ grantee }) => grantee === PUBLIC)
