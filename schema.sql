@@ -479,6 +479,38 @@ select unnest(array[
    from pg_extension, (values ('search', 'text'), ('starts', 'starts')) index (name, function) where extname = 'pg_trgm';
 analyze multitenancy.tenants
 
+-- tenants/0004_attention
+alter table transfers add progressed_at timestamptz(3);
+create index transfers_failed on transfers (finished_at) where state = 'failed';
+create index tenants_suspended on tenants (suspended_at) where status = 'suspended' and purged_at is null;
+create index tenants_in_maintenance on tenants ((maintenance->>'since'))
+  where maintenance is not null and purged_at is null;
+
+-- tenants/0005_list_indexes
+drop index concurrently if exists tenants_name_page;
+create index concurrently tenants_name_page on tenants (name, id) where purged_at is null;
+drop index concurrently if exists tenants_updated_page;
+create index concurrently tenants_updated_page on tenants (updated_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_plan_page;
+create index concurrently tenants_plan_page on tenants ((metadata->>'plan'), created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_isolation_page;
+create index concurrently tenants_isolation_page on tenants (isolation, created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_placement_page;
+create index concurrently tenants_placement_page on tenants (placement, created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_maintenance_page;
+create index concurrently tenants_maintenance_page on tenants (created_at desc, id desc) where maintenance is not null and purged_at is null;
+drop index concurrently if exists tenants_metadata;
+create index concurrently tenants_metadata on tenants using gin (metadata jsonb_ops) with (gin_pending_list_limit = 256) where purged_at is null;
+drop index concurrently if exists transfers_newest;
+create index concurrently transfers_newest on transfers (created_at desc, id desc);
+drop index concurrently if exists transfers_state_page;
+create index concurrently transfers_state_page on transfers (state, created_at desc, id desc) where state <> 'completed';
+drop index concurrently if exists transfers_kind_page;
+create index concurrently transfers_kind_page on transfers (kind, created_at desc, id desc) where kind <> 'backup';
+drop index concurrently if exists transfers_placement_page;
+create index concurrently transfers_placement_page on transfers (placement, created_at desc, id desc);
+analyze tenants
+
 -- auditLogs/0001_audit_logs
 create function reject_audit_change() returns trigger language plpgsql as $$
   begin
@@ -746,6 +778,9 @@ create index concurrently billing_subscriptions_status on billing_subscriptions 
 drop index concurrently if exists billing_dunning_open;
 create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null
 
+-- billing/0003_billing_attention
+create index billing_dunning_unpaid on billing_dunning (state, opened_at) where state in ('retrying', 'grace');
+
 -- branding/0001_branding
 create table branding (
   tenant_id text primary key references tenants,
@@ -838,6 +873,9 @@ create table quota_usage (
   noted_at timestamptz(3) not null,
   primary key (tenant_id, quota)
 ) with (fillfactor = 70);
+
+-- quotas/0003_quota_alert_times
+alter table quota_alerts add raised_at timestamptz(3);
 
 -- settings/0001_settings
 create table settings (
@@ -1657,3 +1695,15 @@ do $$ begin
       set local lock_timeout = '300ms';
       create index if not exists webhook_messages_undelivered on webhook_messages (tenant_id) where is_undelivered;
     end $$
+
+-- webhooks/0007_webhook_attention
+create index webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+  where deleted_at is null and (failing_since is not null or disabled_reason is not null);
+create index webhook_counters_failed on webhook_counters (since) where failed > 0;
+
+-- webhooks/0008_webhook_urls
+drop index concurrently if exists webhook_subscriptions_urls;
+select format('create index concurrently webhook_subscriptions_urls on webhook_subscriptions
+         using gin (url %s.gin_trgm_ops) with (gin_pending_list_limit = 256) where deleted_at is null',
+         extnamespace::regnamespace) as statement
+       from pg_extension where extname = 'pg_trgm'

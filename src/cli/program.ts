@@ -11,6 +11,7 @@ import { sessionsPart, tokensPart } from '../tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { erasuresPart } from '../tenants/erasure/part.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
+import { overviewPart } from '../tenants/overview/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { ALLOW_DIFFERENT, OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
@@ -44,6 +45,7 @@ export const groups: readonly CommandGroup<OwnCommand>[] = [
     { name: 'tenants', commands: [...tenantCommands, ...(erasuresPart.commands ?? [])] },
     outboxPart,
     processesPart,
+    overviewPart,
     tokensPart,
     sessionsPart,
     ...satellites,

@@ -43,7 +43,10 @@ export function compose(parts: readonly Part[], kernel: Kernel, configuration: o
   })
   for (const one of all) subscribe(kernel, one)
   deleteRowsOfPurged(kernel, parts)
-  for (const { part, service } of all) for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
+  for (const { part, service } of all) {
+    for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
+    kernel.shares.register(part, service)
+  }
   ;(dependencies.erasures as Erasures | undefined)?.register(all)
   return all
 }

@@ -18,6 +18,7 @@ import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
 import { outboxPart, relayPart } from '../tenants/outbox/part.ts'
+import { overviewPart } from '../tenants/overview/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
 import { tableImportsPart } from '../tenants/sql-import/tables/part.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
@@ -101,6 +102,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     erasuresPart,
     handlesPart,
     tableImportsPart,
+    overviewPart,
     tenantsPart,
   ]
   const names = satellites.map(({ name }) => name)

@@ -9,6 +9,7 @@ import { sessionsPart, tokensPart } from '../../src/tenancy/tokens/parts.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
 import { erasuresPart } from '../../src/tenants/erasure/part.ts'
 import { outboxPart } from '../../src/tenants/outbox/part.ts'
+import { overviewPart } from '../../src/tenants/overview/part.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Part } from './row.ts'
 import { catalogue, openRunner } from './runner.ts'
@@ -30,6 +31,7 @@ describe('contract cases of all parts', () => {
       ...(sessionsPart.commands ?? []),
       ...(outboxPart.commands ?? []),
       ...(erasuresPart.commands ?? []),
+      ...(overviewPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
     ]
     expect(casesOf('commands')).toEqual(namesOf(commands))

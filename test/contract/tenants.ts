@@ -50,7 +50,18 @@ const CONTEXT = { requestId: null, actor: { type: 'user', id: 'ann', name: 'Ann'
 
 export const tenants: Part = {
   operations: {
-    'tenants.list': { success: { query: { q: '{id}' } }, wrong: { query: { limit: '201' } } },
+    'tenants.list': {
+      success: { query: { q: '{id}', plan: 'free', inMaintenance: 'false', sort: 'name' } },
+      wrong: { query: { limit: '201' } },
+      also: { E_PLAN_RESOLVED_BY_HOST: { query: { plan: 'pro' }, plansOfHost: true } },
+    },
+    'tenants.counts': {
+      success: { query: { by: 'status,placement' } },
+      wrong: { query: { by: 'status,status' } },
+      also: { E_PLAN_RESOLVED_BY_HOST: { query: { by: 'plan' }, plansOfHost: true } },
+    },
+    'placements.list': { success: {}, wrong: wrongQuery },
+    'search.find': { success: { query: { q: '{id}' } }, wrong: { query: { q: ' ' } } },
     'tenants.get': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'tenants.create': {
       success: { tenant: 'none', body: { id: '{id}', name: 'Acme' } },
@@ -229,6 +240,9 @@ export const tenants: Part = {
       line: ['{id}', '--name', 'Acme & Co.', '--metadata', '{"seats":12}', '--domain', '{id}.example'],
     },
     'tenant:plan:set': { line: ['{id}', 'pro'] },
+    'tenant:count': { line: ['--by', 'status'] },
+    'placement:list': { line: [] },
+    search: { line: ['{id}'] },
     'plan:list': { line: [] },
     processes: { line: [] },
     'dead-letter:list': { given: [DEAD], line: ['--tenant', '{id}'] },

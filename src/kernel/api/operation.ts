@@ -120,8 +120,10 @@ export interface CommandForm<Body = any> {
   readonly summary?: string
   /** By parameter, or by member of query or body that is an argument instead of an option. A text is a summary. */
   readonly arguments?: Readonly<Record<string, string | Partial<Argument>>>
-  /** By member of query or body, or of what `body` takes, in this order; other members follow. A text is a summary. */
+  /** By member of query or body, or of what `query` or `body` takes, in this order; other members follow. A text is a summary. */
   readonly options?: Readonly<Record<string, string | Partial<Option>>>
+  /** Makes the query of the request from the given members. */
+  readonly query?: (given: Readonly<Record<string, any>>) => Readonly<Record<string, string>>
   /** Makes the body of the request from the given members. */
   readonly body?: (given: Readonly<Record<string, any>>) => unknown
   /** The command calls the operation only if the answer is yes, or if there is no question. */

@@ -14,12 +14,14 @@ import { isUuid } from '../../kernel/base/ids.ts'
 import type { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { NIL_UUID, type TimelineRequest } from '../../kernel/shares/contributions.ts'
 import { tenantStatus } from '../../tenants/registry/tenant-assertions.ts'
 import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { reportMac, waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
 import { FORMATS } from './export-format.ts'
+import { type FailedVerification, FailedVerifications } from './failed-verification.ts'
 import { DataKeys } from './fields/data-keys.ts'
 import { decryptFields, type EntryFields, encryptFields } from './fields/fields.ts'
 import { type FacetFilter, type Facets, facetsOf } from './history/facets.ts'
@@ -80,6 +82,7 @@ export class AuditLogs {
   readonly #keyStore: SealKeyStore
   readonly #verifier: Verifier
   readonly #tenants: KnownTenants
+  readonly #failedVerifications: FailedVerifications
   readonly #isEncrypting: boolean
 
   /**
@@ -96,6 +99,7 @@ export class AuditLogs {
     this.sealer = new Sealer(kernel, this.#keyStore)
     this.months = new Months(kernel, this.#keyStore, retentionDays)
     this.#verifier = new Verifier(kernel, this.#keyStore)
+    this.#failedVerifications = new FailedVerifications(kernel)
     kernel.streams.register(auditStream(kernel.database, (entries) => this.#decrypted(entries)))
   }
 
@@ -170,7 +174,22 @@ export class AuditLogs {
   /** Verifies the chains of seals and reports tampering. @throws E_TENANT_NOT_FOUND as `list` */
   async verify(options: VerifyOptions = {}): Promise<Verification> {
     if (options.tenantId !== undefined) await this.#assertKnown(options.tenantId)
-    return this.#verifier.verify(options)
+    const verification = await this.#verifier.verify(options)
+    await this.#failedVerifications.keep(verification, options.tenantId)
+    return verification
+  }
+
+  /** Null if the last verification succeeded, or none was run. */
+  failedVerification(): Promise<FailedVerification | null> {
+    return this.#failedVerifications.latest()
+  }
+
+  /** Entries of a tenant for its timeline. */
+  async changes({ tenantId, before, from, limit, actions }: TimelineRequest): Promise<AuditEntry[]> {
+    const ofTenant = this.#query({ tenantId, ...(from ? { from } : {}) })
+    const query = actions ? ofTenant.where('action', 'in', actions) : ofTenant
+    const after = { createdAt: before.at, id: before.id || NIL_UUID }
+    return (await this.#decrypted(await keysetQuery(query, NEWEST_FIRST, after, limit).execute())).map(toEntry)
   }
 
   /** Signs the report of an erasure with the key of the seals. */

@@ -12,6 +12,7 @@ import { erase } from './fields/erasure.ts'
 import { jobs, schedule } from './jobs.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { BINDING } from './seal-key-store.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'
@@ -42,6 +43,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
     jobs,
     schedule,
     doctor: diagnoses,
+    ...contributions,
     metrics: (auditLogs) =>
       cachedGauges(
         () => auditLogs.unsealed(0),

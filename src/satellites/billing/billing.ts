@@ -17,7 +17,7 @@ import { BillingMisconfigured } from './model/events.ts'
 import { type Payments, type ProviderItem, paymentErrorOf } from './model/provider.ts'
 import { EventCounts } from './model/series.ts'
 import type { Settings } from './model/settings.ts'
-import { BillingOverview } from './overview.ts'
+import { BillingList } from './listing.ts'
 import { Processing } from './processing/processing.ts'
 import type { BillingServices } from './processing/services.ts'
 import { TenantDeletion } from './processing/tenant-deletion.ts'
@@ -50,7 +50,7 @@ export class Billing {
   readonly health: ProviderHealth
   readonly sync: Sync
   readonly views: Views
-  readonly overview: BillingOverview
+  readonly listing: BillingList
   readonly tenantDeletion: TenantDeletion
   readonly counts = new EventCounts()
   readonly customers: Customers
@@ -91,7 +91,7 @@ export class Billing {
     this.health = new ProviderHealth(dependencies)
     this.sync = new Sync(services)
     this.views = new Views(services, this.windows)
-    this.overview = new BillingOverview(dependencies)
+    this.listing = new BillingList(dependencies)
     if (Object.keys(settings.usage).length > 0 && !kernel.store.sums.outliveProcess) {
       kernel.log.warn('the store does not outlive the process: unreported usage will be lost when the process ends')
     }

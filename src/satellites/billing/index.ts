@@ -17,8 +17,10 @@ import { events } from './model/events.ts'
 import { type BillingOptions, DEFAULT_PATH, Options, verifySettings } from './model/settings.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { on } from './part.ts'
 import { providerSystem } from './processing/erasure.ts'
+import { searchProviders } from './search.ts'
 import { StripePayments } from './stripe/provider.ts'
 
 export type { Billing } from './billing.ts'
@@ -69,6 +71,7 @@ export const billing = (options?: BillingOptions) => {
       )
     },
     operations,
+    searchProviders,
     receivers: [
       {
         path: settings?.webhook.path ?? DEFAULT_PATH,
@@ -93,6 +96,7 @@ export const billing = (options?: BillingOptions) => {
     work: (billing) => billing.work(),
     checks: { billing: (billing) => billing.check() },
     doctor: diagnoses,
+    ...contributions,
     metrics: ({ counts }) => [counts.series()],
     stop: (billing) => billing.stop(),
   })

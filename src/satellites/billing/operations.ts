@@ -71,9 +71,9 @@ export const operations = [
           return { tenantId, plan, status, periodEnd, dunning: dunning?.state ?? '', since: dunning?.since ?? '' }
         }),
     },
-    handle: async ({ overview }, { query, headers }) => {
+    handle: async ({ listing }, { query, headers }) => {
       const format = wantedFormat(headers)
-      return format ? exported(format, 'billing', await overview.export(format, query)) : overview.list(query)
+      return format ? exported(format, 'billing', await listing.export(format, query)) : listing.list(query)
     },
   }),
   operation({

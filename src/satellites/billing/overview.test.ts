@@ -1,85 +1,57 @@
-/** Billing of all tenants: filters, pages and exports. */
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
-import { debtorsOf } from './dunning/dunning.fixture.ts'
-import type { BillingFilter } from './overview.ts'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { Attention } from '../../tenants/overview/attention.ts'
+import type { OpenBilling } from './billing.fixture.ts'
+import { DAYS, type Debtors, openDebtors } from './dunning/dunning.fixture.ts'
 
-let open: OpenBilling
-let owing: Subscriber
-let paying: Subscriber
-let ended: Subscriber
-let without: string
-
+let open: OpenBilling & Debtors
 beforeAll(async () => {
-  open = await openBilling(inject('postgresUrl'), {
-    options: { dunning: { maxAttempts: 2, graceDays: 7, action: 'downgrade' } },
-  })
-  const { debtor } = debtorsOf(open)
-  owing = await debtor()
-  paying = await open.subscriber('scale')
-  ended = await open.subscriber('pro')
-  open.provider.cancel(ended.subscriptionId)
-  await open.deliverAndProcess()
-  without = await open.tenant()
+  open = await openDebtors('suspend')
 })
 afterAll(() => open.end())
 
-const overview = () => open.tenancy.billing.overview
-const idsOf = async (filter: BillingFilter) => (await overview().list(filter)).data.map(({ tenantId }) => tenantId)
+const kinds = async (tenantId: string) =>
+  (await new Attention(open.tenancy.kernel).list({ tenantId })).data.map(({ kind }) => kind)
+const dunningOf = async (tenantId: string) =>
+  (await open.tenancy.tenants.explain(tenantId)).checks.find(({ check }) => check === 'dunning')
 
-describe('the billing of all tenants', () => {
-  test('an item is the billing of the tenant without its usage', async () => {
-    const { data, nextCursor } = await overview().list()
-    expect(nextCursor).toBe(null)
-    const expected = []
-    for (const { tenantId } of [owing, paying, ended]) {
-      const { unreportedUsage: _, ...billing } = await open.tenancy.billing.of(tenantId)
-      expected.push({ ...billing, name: 'Payer' })
-    }
-    expect(data).toEqual(expected.toSorted((one, other) => (one.tenantId < other.tenantId ? -1 : 1)))
-    expect(data.map(({ tenantId }) => tenantId)).not.toContain(without)
+test('an unpaid period is in the attention list, the explanation and the timeline', async () => {
+  const { tenantId } = await open.debtor()
+  expect(await kinds(tenantId)).toEqual(['paymentRetrying'])
+  expect(await dunningOf(tenantId)).toMatchObject({ passed: true, message: expect.stringContaining('retrying') })
+  await open.pass({ days: DAYS.retry })
+  expect(await kinds(tenantId)).toEqual(['paymentGrace'])
+  await open.pass({ days: DAYS.grace })
+  expect(await dunningOf(tenantId)).toMatchObject({
+    passed: false,
+    code: 'E_TENANT_SUSPENDED',
+    remedy: { operation: 'billing.portal', params: { id: tenantId } },
   })
+  const { timelines } = open.tenancy.tenants.overview
+  const first = await timelines.list(tenantId, { kind: 'dunning', limit: 1 })
+  const second = await timelines.list(tenantId, { kind: 'dunning', limit: 1, cursor: first.nextCursor ?? '' })
+  expect([...first.data, ...second.data].map(({ title }) => title)).toEqual(['Dunning suspended', 'Dunning opened'])
+})
 
-  test('filters select by dunning state, status and plan, and combine', async () => {
-    expect(await idsOf({ dunning: 'open' })).toEqual([owing.tenantId])
-    expect(await idsOf({ dunning: 'retrying' })).toEqual([owing.tenantId])
-    expect(await idsOf({ dunning: 'grace' })).toEqual([])
-    expect(await idsOf({ status: 'active' })).toEqual([paying.tenantId])
-    expect(await idsOf({ status: 'canceled' })).toEqual([ended.tenantId])
-    expect(await idsOf({ plan: 'scale' })).toEqual([paying.tenantId])
-    expect(await idsOf({ plan: 'free' })).toEqual([ended.tenantId])
-    expect(await idsOf({ plan: 'pro', dunning: 'open' })).toEqual([owing.tenantId])
-    expect(await idsOf({ plan: 'scale', dunning: 'open' })).toEqual([])
-    expect(await idsOf({ plan: 'unknown' })).toEqual([])
-  })
+test('usage that is not reported for 15 minutes is in the attention list', async () => {
+  const { tenantId } = await open.payer()
+  await open.tenancy.kernel.database.sql(
+    `insert into multitenancy.billing_usage (id, tenant_id, meter, quantity, used_at, next_attempt_at)
+     values (gen_random_uuid(), $1, 'calls', 3, $2, null)`,
+    [tenantId, new Date(open.tenancy.kernel.clock.now().getTime() - 16 * 60_000)],
+  )
+  const { data } = await new Attention(open.tenancy.kernel).list({ tenantId, kind: 'usageUnreported' })
+  expect(data).toMatchObject([{ severity: 'high', count: 1, operation: 'billing.get' }])
+})
 
-  test('pages follow tenant ids, and a cursor is valid for its filters only', async () => {
-    const all = await idsOf({})
-    const first = await overview().list({ limit: 2 })
-    const cursor = first.nextCursor ?? ''
-    const next = await overview().list({ limit: 2, cursor })
-    expect([...first.data, ...next.data].map(({ tenantId }) => tenantId)).toEqual(all)
-    expect(next).toMatchObject({ nextCursor: null })
-    await expect(overview().list({ status: 'active', cursor })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
-  })
-
-  test('a running subscription is shown in place of an ended one', async () => {
-    const { customerId, tenantId } = ended
-    open.provider.subscribe(customerId, open.prices.scale)
-    await open.deliverAndProcess()
-    expect(await idsOf({ status: 'canceled' })).toEqual([])
-    expect(await idsOf({ plan: 'scale' })).toContain(tenantId)
-  })
-
-  test('the export has all items that match, as CSV', async () => {
-    const text = (await Array.fromAsync(await overview().export('csv', { dunning: 'open' }))).join('')
-    const [head, row, ...more] = text.trim().split('\r\n')
-    expect(head).toMatch(/^tenantId,name,plan,customerId,subscriptionId,status,/)
-    expect(row).toMatch(
-      new RegExp(`^${owing.tenantId},Payer,pro,${owing.customerId},${owing.subscriptionId},past_due,`),
-    )
-    expect(more).toEqual([])
-    const lines = (await Array.fromAsync(await overview().export('ndjson'))).join('').trim().split('\n')
-    expect(lines.map((line) => JSON.parse(line).tenantId)).toEqual(await idsOf({}))
-  })
+test('a provider without an event for a day is in the attention list of all tenants', async () => {
+  const { tenantId } = await open.payer()
+  const listed = async (filter: { tenantId?: string }) =>
+    (await new Attention(open.tenancy.kernel).list({ kind: 'providerSilent', ...filter })).data
+  expect(await listed({})).toEqual([])
+  await open.tenancy.kernel.database.sql(
+    `update multitenancy.billing_inbox set received_at = received_at - interval '2 days'`,
+    [],
+  )
+  expect(await listed({})).toMatchObject([{ tenantId: null, operation: 'doctor.get' }])
+  expect(await listed({ tenantId })).toEqual([])
 })

@@ -118,6 +118,11 @@ export class Impersonations {
     return this.#sessions.list(tenantId, { ...options, limit })
   }
 
+  /** Sessions for the timeline of a tenant, the newest first. @param from inclusive */
+  startedBefore(...range: Parameters<Sessions['startedBefore']>): Promise<ImpersonationRow[]> {
+    return this.#sessions.startedBefore(...range)
+  }
+
   /** The active session of a token; records nothing. @throws E_IMPERSONATION_INVALID, E_DEPENDENCY_UNAVAILABLE */
   async verify(tenantId: string, token: string): Promise<ActiveImpersonation> {
     const tokenHash = hashOf(token)

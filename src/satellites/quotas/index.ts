@@ -4,6 +4,7 @@ import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } f
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
 import { Options, type QuotasOptions } from './options.ts'
+import { contributions } from './overview.ts'
 import { postedTracks } from './posted-tracks.ts'
 import { Quotas } from './quotas.ts'
 import { tables } from './tables.ts'
@@ -45,6 +46,7 @@ export const quotas = <const Quota extends string = never>(
     service: (kernel, tenants) => new Quotas(kernel, tenants, settings),
     operations,
     outbox: [postedTracks],
+    ...contributions,
     metrics: (quotas) => [quotas.counts.series()],
     stop: async ({ alerts, usageRecords }) => {
       await alerts.stop()

@@ -1,7 +1,7 @@
 import type { Migration } from '../../kernel/database/migrations.ts'
 
 export interface QuotaTables {
-  quotaAlerts: { day: string; tenantId: string; quota: string; kind: string }
+  quotaAlerts: { day: string; tenantId: string; quota: string; kind: string; raisedAt: Date | null }
 }
 
 export const tables: readonly Migration[] = [
@@ -35,4 +35,5 @@ export const tables: readonly Migration[] = [
       ) with (fillfactor = 70);
     `,
   },
+  { name: '0003_quota_alert_times', up: 'alter table quota_alerts add raised_at timestamptz(3);' },
 ]

@@ -4,6 +4,7 @@ import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { diagnoses } from './doctor.ts'
 import { SsoDomainNotAllowed, SsoFailed, SsoNotEnabled, SsoProviderUnavailable, SsoRedirectUriTaken } from './errors.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { bindingOf } from './records.ts'
 import { Sso } from './sso.ts'
 import { tables } from './tables.ts'
@@ -41,6 +42,7 @@ export const sso = (options: SsoOptions = {}) => {
     operations,
     errors: [SsoFailed, SsoNotEnabled, SsoRedirectUriTaken, SsoDomainNotAllowed, SsoProviderUnavailable],
     doctor: diagnoses,
+    ...contributions,
   })
 }
 

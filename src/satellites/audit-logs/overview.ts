@@ -1,0 +1,85 @@
+/** The audit log in lists over all parts: changes in the timeline of a tenant, a failed verification as attention, entries in a search. */
+import { isUuid } from '../../kernel/base/ids.ts'
+import {
+  type AttentionRequest,
+  type AttentionResult,
+  CHANGES,
+  type Contributions,
+  NO_ATTENTION,
+  type TimelineEntry,
+  type TimelineRequest,
+} from '../../kernel/shares/contributions.ts'
+import { foundBy } from '../../kernel/shares/search.ts'
+import type { AuditLogs } from './audit-logs.ts'
+import { isAhead } from './seal-watermark.ts'
+
+const REQUEST_ID = /^[A-Za-z0-9._-]{8,128}$/
+
+/** The list has no filter by id: the times of the entry and its action select it. */
+const ENTRY = `select e.id, e.tenant_id as "tenantId", e.action || ' of ' || e.target as title,
+  json_build_object('action', e.action, 'from', ${rfc3339('e.created_at')},
+    'to', ${rfc3339(`e.created_at + interval '1 millisecond'`)}) as params`
+
+function rfc3339(time: string): string {
+  return `to_char((${time}) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"')`
+}
+
+const searchProviders = [
+  foundBy({
+    name: 'auditEntries',
+    kind: 'auditEntry',
+    operation: 'auditLogs.listAll',
+    accepts: isUuid,
+    // A sealed entry is found by its seal, another one among those that the sealer would read.
+    sql: `${ENTRY}, 'id' as matched from multitenancy.audit_seals s
+        join multitenancy.audit_entries e on e.created_at = s.created_at and e.id = s.entry_id where s.entry_id = $1
+      union all
+      ${ENTRY}, 'id' as matched from multitenancy.audit_entries e where e.id = $1 and ${isAhead('e')}
+        and not exists (select from multitenancy.audit_seals s where s.entry_id = e.id)`,
+  }),
+  foundBy({
+    name: 'requests',
+    kind: 'auditEntry',
+    operation: 'auditLogs.listAll',
+    accepts: (q) => REQUEST_ID.test(q),
+    sql: `${ENTRY}, 'requestId' as matched from multitenancy.audit_entries e
+      where e.request_id = $1 and left(e.request_id, 128) = $1`,
+  }),
+]
+
+export const contributions: Contributions<AuditLogs> = {
+  timeline: [{ name: CHANGES, read: changes }],
+  searchProviders,
+  attention: [{ name: 'auditVerification', severity: 'high', read: failedVerification }],
+}
+
+async function changes(auditLogs: AuditLogs, request: TimelineRequest): Promise<TimelineEntry[]> {
+  const entries = await auditLogs.changes(request)
+  return entries.map(({ id, action, target, actor, outcome, createdAt }) => ({
+    at: new Date(createdAt),
+    id,
+    actor: actor.name,
+    action,
+    title: `${action} of ${target}${outcome === 'failure' ? ' failed' : ''}`,
+    operation: 'auditLogs.list',
+    params: { id: request.tenantId, action },
+  }))
+}
+
+async function failedVerification(auditLogs: AuditLogs, { tenantId }: AttentionRequest): Promise<AttentionResult> {
+  const failed = await auditLogs.failedVerification()
+  if (!failed || (tenantId !== undefined && !failed.tenants.includes(tenantId))) return NO_ATTENTION
+  return {
+    total: 1,
+    entries: [
+      {
+        tenantId: tenantId ?? null,
+        title: 'Audit log verification failed',
+        since: failed.at,
+        count: failed.problems,
+        operation: 'auditLogs.verify',
+        params: tenantId === undefined ? {} : { tenantId },
+      },
+    ],
+  }
+}
