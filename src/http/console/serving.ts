@@ -28,6 +28,8 @@ export interface ConsoleOptions {
   readonly accent?: string
   /** Links from a tenant to systems of the host. */
   readonly links?: readonly ConsoleLink[]
+  /** Path below the prefix to which a button of the console without tenants posts. The host creates sample tenants there. */
+  readonly sampleData?: string
 }
 
 export interface ServingOptions {
@@ -84,8 +86,9 @@ export class ConsolePages {
       const assets = await Promise.race([loading, timeout])
       if (!assets) return htmlResponse(200, messagePage(nonce, 'The console is being built…', true), headers)
       const { prefix, options } = this.#options
-      const { name = 'Tenantry', logo, accent, links = [] } = options
-      const settings = { prefix, name, ...(logo ? { logo } : {}), links, modules: this.#moduleUrls(assets) }
+      const { name = 'Tenantry', logo, accent, links = [], sampleData } = options
+      const given = { ...(logo ? { logo } : {}), ...(sampleData ? { sampleData } : {}) }
+      const settings = { prefix, name, ...given, links, modules: this.#moduleUrls(assets) }
       return htmlResponse(200, shellPage({ prefix, nonce, index: assets.index, settings, accent }), headers)
     } catch (error) {
       this.#options.log.warn({ err: error }, 'the console could not be built')
