@@ -171,7 +171,11 @@ export class Demo implements Mountable {
       const route = operations['tenants.create'] as string
       const response = await this.#send(caller, route, {}, { body: { id, name, domains, metadata } })
       if (!response.ok && response.status !== 409) throw new Refused(response)
-      const tenant = await call(id, { operation: 'tenants.get' })
+      let tenant = await call(id, { operation: 'tenants.get' })
+      for (let attempt = 1; tenant?.status === 'provisioning' && attempt < WAIT_SECONDS; attempt++) {
+        await sleep(RETRY_MS)
+        tenant = await call(id, { operation: 'tenants.get' })
+      }
       if (tenant?.metadata.demo !== 'started') return false
       if (tenant.status !== 'active') throw new Refused(response)
       for (const [index, one] of calls.entries()) await call(id, one, `demo-${id}-${tenant.createdAt}-${index}`)
