@@ -21,5 +21,6 @@ export default defineConsoleModule({
     { path: '', title: text.overview, needs: ['tenants.get'], order: 0, view: () => import('./overview.tsx') },
     { path: 'settings', title: text.settings, needs: ['tenants.get'], order: 95, view: () => import('./settings.tsx') },
   ],
+  home: [{ needs: ['tenants.create', 'tenants.list'], order: 0, view: () => import('./first-tenant.tsx') }],
   actions,
 })

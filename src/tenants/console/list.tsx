@@ -13,6 +13,7 @@ import { tenantHref } from '../../console/routing/links.ts'
 import { useOpen } from '../../console/routing/open.ts'
 import { useSearch, useSetSearch } from '../../console/routing/router.tsx'
 import { NewTenant } from './new-tenant.tsx'
+import { SampleData } from './sample-data.tsx'
 import { planOf, type Tenant } from './tenant.ts'
 import { text } from './text.ts'
 
@@ -86,7 +87,15 @@ export default function Tenants() {
                 {text.emptySearchText}
               </Empty>
             ) : (
-              <Empty title={text.empty} actions={openNew}>
+              <Empty
+                title={text.empty}
+                actions={
+                  <>
+                    {openNew}
+                    <SampleData />
+                  </>
+                }
+              >
                 {text.emptyText}
               </Empty>
             )
