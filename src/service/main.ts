@@ -98,11 +98,8 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       allowedHosts,
       accessLog,
       api: config.role !== 'worker',
-<<<<<<< HEAD
       redirectsRoot: config.role !== 'worker',
-=======
       console: isDemoPossible ? { sampleData: DEMO_PATH } : {},
->>>>>>> 96f7e0389e0e0f11464f8be3e7a5b65beb7c9948
     })
     const demo = isDemoPossible ? new Demo({ kernel: tenancy.kernel, http, accessLog }) : undefined
     const receivers = createReceivers(tenancy, { accessLog })

@@ -32,6 +32,8 @@ export const ConsoleOptions = z.strictObject({
     )
     .max(10)
     .optional(),
+  /** Path below the prefix to which a button of the console without tenants posts. The host creates sample tenants there. */
+  sampleData: z.string().startsWith('/').optional(),
 })
 export type ConsoleOptions = z.input<typeof ConsoleOptions>
 

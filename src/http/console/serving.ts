@@ -14,28 +14,6 @@ import type { ConsoleOptions } from './options.ts'
 /** Time that a request waits for the build from source, before it shows a page that says so. */
 const PATIENCE_MS = 4_000
 
-<<<<<<< HEAD
-=======
-export interface ConsoleLink {
-  readonly title: string
-  /** `{id}` is the id of the tenant: `https://backoffice.example/customers/{id}`. */
-  readonly url: string
-}
-
-export interface ConsoleOptions {
-  /** Name of the product; default `Tenantry`. */
-  readonly name?: string
-  /** Image as a `data:` URL. */
-  readonly logo?: string
-  /** Colour of the brand as CSS: `#4338ca`. */
-  readonly accent?: string
-  /** Links from a tenant to systems of the host. */
-  readonly links?: readonly ConsoleLink[]
-  /** Path below the prefix to which a button of the console without tenants posts. The host creates sample tenants there. */
-  readonly sampleData?: string
-}
-
->>>>>>> 96f7e0389e0e0f11464f8be3e7a5b65beb7c9948
 export interface ServingOptions {
   readonly prefix: string
   readonly options: ConsoleOptions
