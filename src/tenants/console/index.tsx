@@ -18,7 +18,14 @@ export default defineConsoleModule({
   ],
   tenantFrame: () => import('./page.tsx'),
   tabs: [
-    { path: '', title: text.overview, needs: ['tenants.get'], order: 0, view: () => import('./overview.tsx') },
+    {
+      path: '',
+      title: text.overview,
+      needs: ['tenants.get'],
+      search: 'timeline.list',
+      order: 0,
+      view: () => import('./overview.tsx'),
+    },
     { path: 'settings', title: text.settings, needs: ['tenants.get'], order: 95, view: () => import('./settings.tsx') },
   ],
   actions,
