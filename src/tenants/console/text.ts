@@ -1,5 +1,5 @@
 /** Texts of the screens of tenants. */
-import { counted } from '../../console/components/base/text.ts'
+import { counted, formatNumber } from '../../console/components/base/text.ts'
 
 export const text = {
   tenants: 'Tenants',
@@ -33,6 +33,15 @@ export const text = {
   emptySearch: 'No tenant matches',
   emptySearchText: 'Remove a filter, or search for another part of the id, name or domain.',
   clear: 'Clear filters',
+  filters: 'Filters',
+  filtersActive: (count: number) => `Filters: ${count}`,
+  any: 'Any',
+  option: (value: string, count: number) => `${value} (${formatNumber(count)})`,
+  notInMaintenance: 'not in maintenance',
+  createdFrom: 'Created from',
+  createdTo: 'Created before',
+  sort: 'Sort',
+  sorts: { '-createdAt': 'Newest', name: 'Name', '-updatedAt': 'Changed last' },
   name: 'Name',
   id: 'Id',
   idHint: 'Lower case letters, digits, - and _. It cannot be changed. Empty: a UUID.',
