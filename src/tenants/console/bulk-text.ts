@@ -46,11 +46,11 @@ export const bulkText = {
   choosePlan: 'Choose a plan',
   predicting: 'Predicting the results…',
   prediction: ({ total, done, unchanged, failed }: Numbers) =>
-    [
+    `${[
       `${counted(total, 'tenant')}: ${formatNumber(done)} will change`,
       ...(unchanged > 0 ? [`${formatNumber(unchanged)} will stay as they are`] : []),
       ...(failed > 0 ? [`${formatNumber(failed)} cannot change`] : []),
-    ].join(', ') + '.',
+    ].join(', ')}.`,
   job: 'Bulk job',
   progress: (done: number, total: number) => `${formatNumber(done)} of ${counted(total, 'tenant')}`,
   operation: 'Operation',

@@ -50,6 +50,18 @@ export const text = {
   metadata: 'Metadata',
   metadataHint: 'A JSON object.',
   plan: 'Plan',
+  plans: 'Plans',
+  defaultMark: 'default',
+  limits: 'Limits',
+  noLimits: 'No limits',
+  noPlans: 'No plans are configured',
+  tenantsOf: 'Tenants',
+  backupSchedule: 'Backups',
+  scheduleOf: ({ everyHours, keep }: { everyHours?: number | false; keep?: number }) =>
+    [
+      everyHours ? `every ${counted(everyHours, 'hour')}` : 'not scheduled',
+      ...(keep ? [`the last ${formatNumber(keep)} are kept`] : []),
+    ].join(', '),
   defaultPlan: (plan: string) => `Default (${plan})`,
   isolation: 'Isolation',
   isolationHint: 'Driver of its storage. Empty: the configured one.',
