@@ -8,7 +8,7 @@
  */
 import { requestOf } from './call.ts'
 import { client } from './client.ts'
-import { type Change, liveStore, reads } from './live.ts'
+import { type Change, isAnnounced, liveStore, reads } from './live.ts'
 import { expiredStore, isPermitted, sessionStore } from './session.ts'
 import { settings } from './settings.ts'
 
@@ -57,9 +57,14 @@ export function followChanges(): () => void {
 }
 
 function receive(message: Message): void {
-  if (message.type === 'state') liveStore.set(message.isOpen)
-  else if (message.type === 'gap') void client.invalidateQueries()
-  else if (message.type === 'change') gather(message.change)
+  if (message.type === 'state') {
+    if (liveStore.get() === message.isOpen) return
+    liveStore.set(message.isOpen)
+    // Changes before the stream was open are in no event, and without a stream the time decides.
+    void client.invalidateQueries({ predicate: ({ queryKey }) => isAnnounced(queryKey) })
+  }
+  if (message.type === 'gap') void client.invalidateQueries()
+  if (message.type === 'change') gather(message.change)
 }
 
 let gathered: Change[] = []
@@ -82,7 +87,6 @@ function gather(change: Change): void {
 
 /** Reads the stream until the signal. A stream that the service ended is opened again. */
 async function readStream(signal: AbortSignal, send: (message: Message) => void): Promise<void> {
-  let isFirst = true
   while (!signal.aborted) {
     if (expiredStore.get()) {
       await signedIn(signal)
@@ -90,12 +94,7 @@ async function readStream(signal: AbortSignal, send: (message: Message) => void)
     }
     const source = new EventSource(requestOf('activity.stream').url)
     await new Promise<void>((resolve) => {
-      source.onopen = () => {
-        send({ type: 'state', isOpen: true })
-        // A first stream, or one after a pause, starts at the present: earlier changes may be missing.
-        if (!isFirst) send({ type: 'gap' })
-        isFirst = false
-      }
+      source.onopen = () => send({ type: 'state', isOpen: true })
       source.addEventListener('change', ({ data }) => send({ type: 'change', change: JSON.parse(data) }))
       source.addEventListener('gap', () => send({ type: 'gap' }))
       source.onerror = () => {

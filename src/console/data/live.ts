@@ -38,7 +38,8 @@ const ANNOUNCED = new Set([
 const kindOf = (name: string): string => name.split('.', 1)[0] ?? name
 
 /** Whether events, and not the time, decide when a query is read again. */
-export const isLive = ([name]: readonly unknown[]): boolean => liveStore.get() && ANNOUNCED.has(String(name))
+export const isLive = (queryKey: readonly unknown[]): boolean => liveStore.get() && isAnnounced(queryKey)
+export const isAnnounced = ([name]: readonly unknown[]): boolean => ANNOUNCED.has(String(name))
 
 /** Whether a query reads data that a change can alter. @param queryKey `[name, input]` */
 export function reads([name, input]: readonly unknown[], { action, tenantId }: Change): boolean {

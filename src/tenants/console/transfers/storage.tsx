@@ -60,7 +60,9 @@ export default function Storage() {
           </Button>
         ))}
       >
-        <Facts facts={{ [text.isolation]: tenant.isolation, [text.placement]: tenant.placement }} />
+        <div className="narrow">
+          <Facts facts={{ [text.isolation]: tenant.isolation, [text.placement]: tenant.placement }} />
+        </div>
       </Section>
       <Backups id={id} />
       {isPermitted('transfers.list') && <Transfers id={id} />}
