@@ -10,6 +10,7 @@ export default defineConsoleModule({
       path: '/system',
       title: text.system,
       needs: ['health.get'],
+      search: 'deadLetters.list',
       navigation: { icon: 'system', order: 90 },
       key: 's',
       view: () => import('./system/page.tsx'),

@@ -9,6 +9,7 @@ import { type Column, Skeleton, Table } from '../../components/table.tsx'
 import { type Item, useAction, useList, useOperation } from '../../data/queries.ts'
 import { href, tenantHref } from '../../routing/links.ts'
 import { useOpen } from '../../routing/open.ts'
+import { useSearch } from '../../routing/router.tsx'
 import { text } from './text.ts'
 
 type DeadLetter = Item<'deadLetters.list'>
@@ -26,7 +27,8 @@ const letterColumns: readonly Column<DeadLetter>[] = [
 ]
 
 export function DeadLetters() {
-  const list = useList('deadLetters.list', {})
+  const { queue, tenantId } = useSearch('deadLetters.list')
+  const list = useList('deadLetters.list', { query: { queue, tenantId } })
   const panel = useOpen()
   return (
     <Section title={text.deadLetters}>
@@ -37,7 +39,7 @@ export function DeadLetters() {
         list={list}
         idOf={({ id }) => id}
         nameOf={({ queue, id }) => `${queue} ${id}`}
-        hrefOf={({ id }) => href('/system', { open: id })}
+        hrefOf={({ id }) => href('/system', { queue, tenantId, open: id })}
         menuOf={(letter) => menuEntriesOf('deadLetter', letter)}
         empty={<p className="faint">{text.noDeadLetters}</p>}
       />
