@@ -30,7 +30,7 @@ import { recordRequest } from './requests/request-record.ts'
 import { type AccessLogOptions, serveRequest } from './requests/serve-request.ts'
 import { respond, withoutBodyOfHead } from './respond.ts'
 import { OperationRunner } from './run-operation.ts'
-import type { AdminToken, Identity } from './tokens.ts'
+import { type AdminToken, firstAdmin, type Identity } from './tokens.ts'
 
 export const DEFAULT_PREFIX = '/admin/multitenancy'
 export const DEADLINE_SECONDS = 10
@@ -222,8 +222,7 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
       return withoutBodyOfHead(request, response)
     },
     async signInLink() {
-      const isAdmin = ({ scope = 'admin', may }: AdminToken) => scope === 'admin' && !may
-      const first = adminTokens?.find(isAdmin) ?? adminTokens?.[0]
+      const first = firstAdmin(adminTokens)
       const identity = first && (await authentication.identifyToken(first.token))
       if (!identity) throw new Error('no admin token is configured for a sign-in link')
       return `${prefix}/${consolePages ? 'console' : 'sign-in'}#code=${await authentication.sessions.issueCode(identity)}`

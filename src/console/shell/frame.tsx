@@ -10,8 +10,9 @@ import { followChanges } from '../data/changes.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
+import { focusAfterNavigation } from '../routing/focus.ts'
 import { href } from '../routing/links.ts'
-import { Outlet, onNavigated } from '../routing/router.tsx'
+import { Outlet } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
 
@@ -21,13 +22,7 @@ export function Frame() {
   const isIdle = useIdle()
   useEffect(listenToKeys, [])
   useEffect(followChanges, [])
-  useEffect(
-    () =>
-      onNavigated(() => {
-        document.querySelector<HTMLElement>('h1')?.focus()
-      }),
-    [],
-  )
+  useEffect(focusAfterNavigation, [])
   return (
     <div className="frame">
       <a className="skip" href="#content">

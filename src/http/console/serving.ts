@@ -14,6 +14,28 @@ import type { ConsoleOptions } from './options.ts'
 /** Time that a request waits for the build from source, before it shows a page that says so. */
 const PATIENCE_MS = 4_000
 
+<<<<<<< HEAD
+=======
+export interface ConsoleLink {
+  readonly title: string
+  /** `{id}` is the id of the tenant: `https://backoffice.example/customers/{id}`. */
+  readonly url: string
+}
+
+export interface ConsoleOptions {
+  /** Name of the product; default `Tenantry`. */
+  readonly name?: string
+  /** Image as a `data:` URL. */
+  readonly logo?: string
+  /** Colour of the brand as CSS: `#4338ca`. */
+  readonly accent?: string
+  /** Links from a tenant to systems of the host. */
+  readonly links?: readonly ConsoleLink[]
+  /** Path below the prefix to which a button of the console without tenants posts. The host creates sample tenants there. */
+  readonly sampleData?: string
+}
+
+>>>>>>> 96f7e0389e0e0f11464f8be3e7a5b65beb7c9948
 export interface ServingOptions {
   readonly prefix: string
   readonly options: ConsoleOptions
@@ -69,8 +91,9 @@ export class ConsolePages {
       const assets = await Promise.race([loading, timeout])
       if (!assets) return htmlResponse(200, messagePage(nonce, 'The console is being built…', true), headers)
       const { prefix, options } = this.#options
-      const { name = 'Tenantry', logo, accent, links = [] } = options
-      const settings = { prefix, name, ...(logo ? { logo } : {}), links, modules: this.#moduleUrls(assets) }
+      const { name = 'Tenantry', logo, accent, links = [], sampleData } = options
+      const given = { ...(logo ? { logo } : {}), ...(sampleData ? { sampleData } : {}) }
+      const settings = { prefix, name, ...given, links, modules: this.#moduleUrls(assets) }
       return htmlResponse(200, shellPage({ prefix, nonce, index: assets.index, settings, accent }), headers)
     } catch (error) {
       this.#options.log.warn({ err: error }, 'the console could not be built')

@@ -59,6 +59,9 @@ export default defineConsoleModule({
     },
     { path: 'settings', title: text.settings, needs: ['tenants.get'], order: 95, view: () => import('./settings.tsx') },
   ],
-  home: [{ needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') }],
+  home: [
+    { needs: ['tenants.create', 'tenants.list'], order: 0, view: () => import('./first-tenant.tsx') },
+    { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
+  ],
   actions: [...actions, ...transferActions],
 })

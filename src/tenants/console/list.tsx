@@ -16,6 +16,7 @@ import { useSearch, useSetSearch } from '../../console/routing/router.tsx'
 import { BulkPanel, BulkToolbar, bulkOf, isBulkPermitted } from './bulk.tsx'
 import { Filters, useFilter } from './filters.tsx'
 import { NewTenant } from './new-tenant.tsx'
+import { SampleData } from './sample-data.tsx'
 import { planOf, type Tenant } from './tenant.ts'
 import { text } from './text.ts'
 
@@ -88,7 +89,15 @@ export default function Tenants() {
                 {text.emptySearchText}
               </Empty>
             ) : (
-              <Empty title={text.empty} actions={openNew}>
+              <Empty
+                title={text.empty}
+                actions={
+                  <>
+                    {openNew}
+                    <SampleData />
+                  </>
+                }
+              >
                 {text.emptyText}
               </Empty>
             )
