@@ -113,6 +113,7 @@ export type IconName =
   | 'billing'
   | 'system'
   | 'transfers'
+  | 'plans'
   | 'key'
   | 'person'
   | 'host'

@@ -90,18 +90,22 @@ async function filled(page: Page, api: string, paths: readonly string[]): Promis
   const complete: string[] = []
   for (const template of paths) {
     let path: string | undefined = template.replace('/tenants/{id}', `/tenants/${TENANT}`)
-    for (;;) {
-      const parameter = path?.match(/\{\w+\}/)
-      if (!path || !parameter) break
-      const response = await page.request.get(api + path.slice(0, parameter.index).replace(/\/$/, ''))
-      const { data } = response.ok() ? ((await response.json()) as { data?: readonly Record<string, string>[] }) : {}
-      const { id = data?.[0]?.[parameter[0].slice(1, -1)] } = data?.[0] ?? {}
-      path = id && path.replace(parameter[0], id)
+    for (let parameter = parameterOf(path); path && parameter; parameter = parameterOf(path)) {
+      const [first] = await firstOf(page, api + path.slice(0, path.indexOf(parameter)).replace(/\/$/, ''))
+      const id: string | undefined = first?.[parameter.slice(1, -1)] ?? first?.id
+      path = id && path.replace(parameter, id)
     }
     if (path) complete.push(path)
     else console.warn(`no object for ${template}`)
   }
   return complete
+}
+
+const parameterOf = (path: string | undefined): string | undefined => path?.match(/\{\w+\}/)?.[0]
+
+async function firstOf(page: Page, url: string): Promise<readonly Record<string, string>[]> {
+  const response = await page.request.get(url)
+  return response.ok() ? (((await response.json()) as { data?: Record<string, string>[] }).data ?? []) : []
 }
 
 const nameOf = (path: string): string => path.slice(1).replaceAll('/', '.') || 'home'

@@ -8,6 +8,7 @@ import { current } from '../routing/current.ts'
 import { href, tenantHref } from '../routing/links.ts'
 import { actionsOf, allActions, screens, tabs } from '../routing/registry.ts'
 import { commandsOf, type Entry, ranked, score } from './match.ts'
+import { foundObjects } from './objects.ts'
 import { text } from './text.ts'
 
 export interface Found extends Entry {
@@ -87,8 +88,13 @@ const command = (action: Action, object: unknown, name: string): Found => ({
 
 /** Tenants, and commands with a tenant as their object: `suspend acme`. */
 export async function remoteGroups(query: string, signal: AbortSignal): Promise<Group[]> {
-  if (query.length < 2 || !isPermitted('tenants.list')) return []
-  const [own, commands] = await Promise.all([tenants(query, signal), tenantCommands(query, signal)])
+  if (query.length < 2) return []
+  const hasTenants = isPermitted('tenants.list')
+  const [objects, own, commands] = await Promise.all([
+    foundObjects(query, signal),
+    hasTenants ? tenants(query, signal) : [],
+    hasTenants ? tenantCommands(query, signal) : [],
+  ])
   const found = own.map(({ id, name, status }) => ({
     value: `tenant ${id}`,
     id,
@@ -96,7 +102,7 @@ export async function remoteGroups(query: string, signal: AbortSignal): Promise<
     href: tenantHref(id),
     note: status,
   }))
-  return [group(text.groups.tenants, found), group(text.groups.actions, commands)]
+  return [group(text.groups.objects, objects), group(text.groups.tenants, found), group(text.groups.actions, commands)]
 }
 
 const tenants = async (q: string, signal: AbortSignal): Promise<Tenant[]> => {

@@ -6,6 +6,7 @@ import { Icon } from '../components/base/icon.tsx'
 import { Empty, PageHeader } from '../components/base/page.tsx'
 import { ProblemView } from '../components/base/problem.tsx'
 import { reachableStore } from '../data/call.ts'
+import { followChanges } from '../data/changes.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
@@ -20,6 +21,7 @@ const Layers = lazy(() => import('./layers.tsx'))
 export function Frame() {
   const isIdle = useIdle()
   useEffect(listenToKeys, [])
+  useEffect(followChanges, [])
   useEffect(focusAfterNavigation, [])
   return (
     <div className="frame">
