@@ -1,5 +1,5 @@
 /** List of tenants: search, filter by status, selection, and the panel for a new tenant. */
-import { useEffect, useRef, useState } from 'react'
+import { lazy, Suspense, useEffect, useRef, useState } from 'react'
 import { menuEntriesOf } from '../../console/components/actions.tsx'
 import { Button } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
@@ -12,11 +12,11 @@ import { isPermitted } from '../../console/data/session.ts'
 import { tenantHref } from '../../console/routing/links.ts'
 import { useOpen } from '../../console/routing/open.ts'
 import { useSearch, useSetSearch } from '../../console/routing/router.tsx'
-import { NewTenant } from './new-tenant.tsx'
 import { planOf, type Tenant } from './tenant.ts'
 import { text } from './text.ts'
 
 const SEARCH_DELAY_MS = 150
+const NewTenant = lazy(() => import('./new-tenant.tsx'))
 
 const columns: readonly Column<Tenant>[] = [
   {
@@ -93,7 +93,11 @@ export default function Tenants() {
           }
         />
       </div>
-      {panel.id === 'new' && <NewTenant onClose={panel.close} />}
+      {panel.id === 'new' && (
+        <Suspense>
+          <NewTenant onClose={panel.close} />
+        </Suspense>
+      )}
     </div>
   )
 }
