@@ -249,6 +249,28 @@ create table adoptions (
 );
 create index adoptions_unfinished on adoptions (lease_until) where state = 'adopting';
 
+-- adoptions/0002_row_adoptions
+create table row_adoptions (
+  adoption_id uuid primary key,
+  isolation text not null,
+  placement text not null,
+  storage text not null,
+  state text not null check (state in ('adopting', 'adopted', 'releasing')),
+  metadata jsonb not null,
+  migrations text[] not null,
+  digest text not null,
+  lease_until timestamptz(3) not null,
+  created_at timestamptz(3) not null default now(),
+  unique (isolation, placement)
+);
+create table row_adoption_tenants (
+  tenant_id text primary key,
+  adoption_id uuid not null,
+  name text not null,
+  was_released boolean not null
+);
+create index row_adoption_tenants_of on row_adoption_tenants (adoption_id);
+
 -- erasures/0001_erasures
 create table erasures (
   tenant_id text primary key,
@@ -457,6 +479,72 @@ select unnest(array[
    from pg_extension, (values ('search', 'text'), ('starts', 'starts')) index (name, function) where extname = 'pg_trgm';
 analyze multitenancy.tenants
 
+-- tenants/0004_attention
+alter table transfers add progressed_at timestamptz(3);
+create index transfers_failed on transfers (finished_at) where state = 'failed';
+create index tenants_suspended on tenants (suspended_at) where status = 'suspended' and purged_at is null;
+create index tenants_in_maintenance on tenants ((maintenance->>'since'))
+  where maintenance is not null and purged_at is null;
+
+-- tenants/0005_list_indexes
+drop index concurrently if exists tenants_name_page;
+create index concurrently tenants_name_page on tenants (name, id) where purged_at is null;
+drop index concurrently if exists tenants_updated_page;
+create index concurrently tenants_updated_page on tenants (updated_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_plan_page;
+create index concurrently tenants_plan_page on tenants ((metadata->>'plan'), created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_isolation_page;
+create index concurrently tenants_isolation_page on tenants (isolation, created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_placement_page;
+create index concurrently tenants_placement_page on tenants (placement, created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_maintenance_page;
+create index concurrently tenants_maintenance_page on tenants (created_at desc, id desc) where maintenance is not null and purged_at is null;
+drop index concurrently if exists tenants_metadata;
+create index concurrently tenants_metadata on tenants using gin (metadata jsonb_ops) with (gin_pending_list_limit = 256) where purged_at is null;
+drop index concurrently if exists transfers_newest;
+create index concurrently transfers_newest on transfers (created_at desc, id desc);
+drop index concurrently if exists transfers_state_page;
+create index concurrently transfers_state_page on transfers (state, created_at desc, id desc) where state <> 'completed';
+drop index concurrently if exists transfers_kind_page;
+create index concurrently transfers_kind_page on transfers (kind, created_at desc, id desc) where kind <> 'backup';
+drop index concurrently if exists transfers_placement_page;
+create index concurrently transfers_placement_page on transfers (placement, created_at desc, id desc);
+analyze tenants
+
+-- bulk/0001_bulk
+create table bulk_jobs (
+  id uuid primary key,
+  operation text not null,
+  input jsonb not null,
+  is_dry_run boolean not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'completed', 'cancelled')),
+  actor jsonb not null,
+  request_id text,
+  token_id uuid,
+  total integer not null,
+  done integer not null default 0,
+  unchanged integer not null default 0,
+  failed integer not null default 0,
+  failure jsonb,
+  worker uuid,
+  lease_until timestamptz(3) not null default now(),
+  created_at timestamptz(3) not null,
+  finished_at timestamptz(3)
+);
+create index bulk_jobs_page on bulk_jobs (created_at desc, id desc);
+create index bulk_jobs_unfinished on bulk_jobs (lease_until) where state in ('pending', 'running');
+create table bulk_items (
+  job_id uuid not null references bulk_jobs on delete cascade,
+  tenant_id text not null,
+  state text not null default 'pending' check (state in ('pending', 'done', 'unchanged', 'failed', 'skipped')),
+  code text,
+  message text,
+  finished_at timestamptz(3),
+  primary key (job_id, tenant_id)
+);
+create index bulk_items_pending on bulk_items (job_id, tenant_id) where state = 'pending';
+create index bulk_items_tenant on bulk_items (tenant_id);
+
 -- auditLogs/0001_audit_logs
 create function reject_audit_change() returns trigger language plpgsql as $$
   begin
@@ -586,6 +674,32 @@ alter table audit_seals validate constraint audit_seals_positioned
 -- auditLogs/0004_audit_keys
 create table audit_keys (tenant_id text primary key, key text not null)
 
+-- auditLogs/0005_audit_lookups
+create index if not exists audit_entries_target on only audit_entries (left(target, 256), created_at desc, id desc);
+select statement from pg_inherits p
+     join pg_class c on c.oid = p.inhrelid,
+     lateral unnest(array[
+       format('drop index concurrently if exists multitenancy.%I', c.relname || '_target'),
+       format('create index concurrently %I on multitenancy.%I (left(target, 256), created_at desc, id desc)', c.relname || '_target', c.relname),
+       format('alter index multitenancy.audit_entries_target attach partition multitenancy.%I', c.relname || '_target')
+     ]) with ordinality s (statement, place)
+   where p.inhparent = 'multitenancy.audit_entries'::regclass and not exists (
+     select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+     where i.inhparent = 'multitenancy.audit_entries_target'::regclass and x.indrelid = c.oid)
+   order by c.relname, place;
+create index if not exists audit_entries_request on only audit_entries (left(request_id, 128));
+select statement from pg_inherits p
+     join pg_class c on c.oid = p.inhrelid,
+     lateral unnest(array[
+       format('drop index concurrently if exists multitenancy.%I', c.relname || '_request'),
+       format('create index concurrently %I on multitenancy.%I (left(request_id, 128))', c.relname || '_request', c.relname),
+       format('alter index multitenancy.audit_entries_request attach partition multitenancy.%I', c.relname || '_request')
+     ]) with ordinality s (statement, place)
+   where p.inhparent = 'multitenancy.audit_entries'::regclass and not exists (
+     select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+     where i.inhparent = 'multitenancy.audit_entries_request'::regclass and x.indrelid = c.oid)
+   order by c.relname, place
+
 -- billing/0001_billing
 create table billing_customers (
   customer_id text collate "C" primary key,
@@ -692,6 +806,12 @@ create table billing_health (
   error_code text
 );
 
+-- billing/0002_billing_of_all
+drop index concurrently if exists billing_subscriptions_status;
+create index concurrently billing_subscriptions_status on billing_subscriptions (status, tenant_id);
+drop index concurrently if exists billing_dunning_open;
+create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null
+
 -- branding/0001_branding
 create table branding (
   tenant_id text primary key references tenants,
@@ -721,6 +841,10 @@ create table feature_flags (
   unique (tenant_id, key)
 );
 
+-- featureFlags/0002_feature_flags_of_all
+drop index concurrently if exists feature_flags_of_all;
+create index concurrently feature_flags_of_all on feature_flags (key, tenant_id) include (enabled, rollout_percent)
+
 -- impersonation/0001_impersonations
 create table impersonations (
   id uuid primary key,
@@ -736,6 +860,12 @@ create table impersonations (
   ended_at timestamptz(3)
 );
 create index impersonations_page on impersonations (tenant_id, created_at desc, id desc);
+
+-- impersonation/0002_impersonations_of_all
+drop index concurrently if exists impersonations_of_all;
+create index concurrently impersonations_of_all on impersonations (created_at desc, id desc);
+drop index concurrently if exists impersonations_open;
+create index concurrently impersonations_open on impersonations (expires_at) where ended_at is null
 
 -- metrics/0001_metrics
 -- The value of each sum of the store at its last flush. A sum that the store has lost starts again as another incarnation, in
@@ -761,6 +891,22 @@ create table quota_alerts (
   primary key (day, tenant_id, quota, kind)
 );
 create index quota_alerts_tenant_id on quota_alerts (tenant_id);
+
+-- quotas/0002_quota_usage
+-- High usage for rankings, as of `noted_at` by the clock of the store. Without a day it is a gauge. `plan` ranks if the host
+-- decides plans.
+create table quota_usage (
+  tenant_id text collate "C" not null references tenants,
+  quota text collate "C" not null,
+  used double precision not null,
+  day date,
+  plan text not null,
+  noted_at timestamptz(3) not null,
+  primary key (tenant_id, quota)
+) with (fillfactor = 70);
+
+-- quotas/0003_quota_alert_times
+alter table quota_alerts add raised_at timestamptz(3);
 
 -- settings/0001_settings
 create table settings (
@@ -1580,3 +1726,15 @@ do $$ begin
       set local lock_timeout = '300ms';
       create index if not exists webhook_messages_undelivered on webhook_messages (tenant_id) where is_undelivered;
     end $$
+
+-- webhooks/0007_webhook_attention
+create index webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+  where deleted_at is null and (failing_since is not null or disabled_reason is not null);
+create index webhook_counters_failed on webhook_counters (since) where failed > 0;
+
+-- webhooks/0008_webhook_urls
+drop index concurrently if exists webhook_subscriptions_urls;
+select format('create index concurrently webhook_subscriptions_urls on webhook_subscriptions
+         using gin (url %s.gin_trgm_ops) with (gin_pending_list_limit = 256) where deleted_at is null',
+         extnamespace::regnamespace) as statement
+       from pg_extension where extname = 'pg_trgm'

@@ -135,7 +135,11 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
     console: consolePages,
     readable: operations.flatMap(({ what: { name, method, scope } }) => (method === 'GET' && !scope ? [name] : [])),
   })
-  const runner = new OperationRunner(core, new Idempotency(core.kernel), { prefix, streamIdleSeconds })
+  const runner = new OperationRunner(core, new Idempotency(core.kernel), {
+    prefix,
+    streamIdleSeconds,
+    currentGrant: (request, identity) => authentication.currentGrant(request, identity),
+  })
   const probes = createProbes(core, options)
   const seconds = new Histogram()
   core.series.register({

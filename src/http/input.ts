@@ -15,14 +15,18 @@ const UTF_8 = /^\s*charset\s*=\s*("utf-8"|utf-8)\s*$/
 /** Methods with a body. The body of any other method is not read. */
 export const HAS_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
+interface InputSource extends Pick<Input<any, any, any>, 'currentGrant'> {
+  readonly request: Request
+  readonly deadline: Deadline
+}
+
 /** @param text the body, from `readBody` */
 export function parseInput(
   operation: AnyOperation,
   params: Readonly<Record<string, string>>,
   url: URL | string,
   text: string,
-  request: Request,
-  deadline: Deadline,
+  { request, deadline, currentGrant }: InputSource,
 ): Input<any, any, any> {
   const errors: InputError[] = []
   const parse = (schema: z.ZodType, value: unknown) => {
@@ -38,6 +42,7 @@ export function parseInput(
     get signal() {
       return AbortSignal.any([request.signal, deadline.signal])
     },
+    currentGrant,
   }
   if (errors.length > 0) throw invalid(errors)
   return input

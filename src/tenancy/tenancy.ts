@@ -235,6 +235,7 @@ function coreOf(parts: readonly WiredPart[], kernel: Kernel, { system, ...observ
     guard: ({ ignore = [], ...options }) => {
       const unguarded = [...ignore, ...receivers.map(({ what }) => what.path)]
       const guard = createGuard(tenants, { ...options, ignore: unguarded }, trafficOf(parts))
+      tenants.overview.explanations.resolution.register(guard)
       if (options.authorize === 'anyone') log.warn('a guard admits anyone who names a tenant (authorize: anyone)')
       return guard
     },

@@ -11,9 +11,11 @@ import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/even
 import { type EventSchemas, Options, type WebhooksOptions, withDefaults } from './model/options.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { on, onAny } from './part.ts'
 import { DISPATCH, DispatchRequest } from './queue/dispatch.ts'
 import { deliveriesSystem } from './queue/erasure.ts'
+import { searchProviders } from './search.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
@@ -62,6 +64,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
     })),
     service: (kernel) => new Webhooks(kernel, settings),
     operations,
+    searchProviders,
     commands,
     outbox: [
       outboxEntry(DISPATCH, DispatchRequest, (webhooks: Webhooks, entries) => webhooks.internal.posted(entries)),
@@ -100,6 +103,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
       ),
     ],
     doctor: diagnoses,
+    ...contributions,
     stop: (webhooks) => webhooks.stop(),
   })
 }

@@ -43,6 +43,8 @@ export interface SchemaFacts {
   readonly foreignRoutines: readonly string[]
   /** Owners of these objects whose rights the role of `url` does not have. */
   readonly otherOwners: readonly string[]
+  /** Owners of these objects, other than the role of `url` and superusers, that may create objects in the schema `public`. */
+  readonly creatorsInPublic: readonly string[]
   /** Whether the record of an adoption, or of a migration, has the name of the schema. */
   readonly isKnown: boolean
 }
@@ -150,7 +152,11 @@ const FACTS = `
       join pg_roles on pg_roles.oid = proowner
       where refclassid = 'pg_proc'::regclass and into_space <> space.oid and proowner <> current_user::regrole and not rolsuper order by 1),
     'otherOwners', array(select distinct pg_get_userbyid(role)::text from (select nspowner as role union select owner from object) owners
-      where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1)) as facts
+      where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1),
+    'creatorsInPublic', array(select distinct rolname::text from (select nspowner as role union select owner from object) owners
+      join pg_roles on pg_roles.oid = role join pg_namespace p on p.nspname = 'public' and p.oid <> space.oid
+      where role <> current_user::regrole and not rolsuper and rolname <> 'pg_database_owner'
+        and has_schema_privilege(role, p.oid, 'create') order by 1)) as facts
   from space`
 
 const KNOWN = `

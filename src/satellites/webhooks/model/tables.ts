@@ -232,4 +232,24 @@ ${functions}`,
   { name: '0004_webhook_envelopes', up: dispatchingWithEnvelopes },
   { name: '0005_webhook_audiences', up: dispatchingWithAudiences },
   { name: '0006_webhook_indexes', up: indexing },
+  {
+    // Of conditions of the attention list, which few rows have.
+    name: '0007_webhook_attention',
+    up: `
+      create index webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+        where deleted_at is null and (failing_since is not null or disabled_reason is not null);
+      create index webhook_counters_failed on webhook_counters (since) where failed > 0;
+    `,
+  },
+  {
+    // Finds parts of URLs. Without the extension, a search reads all subscriptions.
+    name: '0008_webhook_urls',
+    up: [
+      'drop index concurrently if exists webhook_subscriptions_urls',
+      `select format('create index concurrently webhook_subscriptions_urls on webhook_subscriptions
+         using gin (url %s.gin_trgm_ops) with (gin_pending_list_limit = 256) where deleted_at is null',
+         extnamespace::regnamespace) as statement
+       from pg_extension where extname = 'pg_trgm'`,
+    ],
+  },
 ]
