@@ -66,7 +66,7 @@ test('without a connection a bar appears, data stays, and both recover', limit, 
 })
 
 test('a tenant that does not exist shows the problem with its code', limit, async () => {
-  await using console = await opened.open('/tenants/nobody')
+  await using console = await opened.open('/tenants/missing')
   const { page } = console
   await page.getByRole('alert').getByText('E_TENANT_NOT_FOUND').waitFor()
   console.expect(/404/)

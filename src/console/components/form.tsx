@@ -3,7 +3,8 @@
  * them; the service checks every rule, and its `errors` appear at their fields.
  */
 import { createContext, type FormEvent, type ReactNode, useContext, useId, useRef, useState } from 'react'
-import { type Body, type FieldRules, type OperationName, rulesOf } from '../api/contract.ts'
+import { bodyRulesOf } from '../api/bodies.ts'
+import type { Body, FieldRules, OperationName } from '../api/contract.ts'
 import type { Problem } from '../data/problem.ts'
 import { Button } from './base/button.tsx'
 import { ProblemView } from './base/problem.tsx'
@@ -44,7 +45,7 @@ export function Form<Name extends OperationName>({
 }: FormProps<Name>) {
   const [invalid, setInvalid] = useState<Readonly<Record<string, string>>>({})
   const form = useRef<HTMLFormElement>(null)
-  const rules = rulesOf(operation).body ?? {}
+  const rules = bodyRulesOf(operation)
   const rejected = Object.fromEntries((problem?.errors ?? []).map(({ path, message }) => [fieldOf(path), message]))
   const errors = { ...rejected, ...invalid }
   const isElsewhere = problem && !problem.errors.some(({ path }) => form.current?.elements.namedItem(fieldOf(path)))

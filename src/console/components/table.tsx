@@ -11,7 +11,7 @@ import { Button } from './base/button.tsx'
 import { ProblemView } from './base/problem.tsx'
 import { text } from './base/text.ts'
 import { MenuTrigger } from './menu.tsx'
-import type { MenuEntry } from './menu-handle.ts'
+import type { MenuEntry } from './menu-entry.ts'
 import { type Selection, useIsSelected, useSelected } from './selection.ts'
 
 export interface Column<Row> {

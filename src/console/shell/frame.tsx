@@ -5,6 +5,7 @@ import { Button, LinkButton } from '../components/base/button.tsx'
 import { Icon } from '../components/base/icon.tsx'
 import { Empty, PageHeader } from '../components/base/page.tsx'
 import { ProblemView } from '../components/base/problem.tsx'
+import { loadMenus, MenuHost } from '../components/menu.tsx'
 import { reachableStore } from '../data/call.ts'
 import { followChanges } from '../data/changes.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
@@ -36,6 +37,7 @@ export function Frame() {
         </div>
         <div id="layers">
           <ActionHost />
+          <MenuHost />
           {isIdle && (
             <Suspense>
               <Layers />
@@ -51,7 +53,10 @@ export function Frame() {
 function useIdle(): boolean {
   const [isIdle, setIdle] = useState(false)
   useEffect(() => {
-    const done = () => setIdle(true)
+    const done = () => {
+      setIdle(true)
+      void loadMenus()
+    }
     const early = new AbortController()
     addEventListener('pointerdown', done, { once: true, signal: early.signal })
     addEventListener('keydown', done, { once: true, signal: early.signal })

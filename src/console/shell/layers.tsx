@@ -1,6 +1,5 @@
-/** Layers above the page, loaded when the browser is idle: menu popup, toasts, palette, help, and the sign-in dialog of an ended session. */
+/** Layers above the page, loaded when the browser is idle: toasts, palette, help, and the sign-in dialog of an ended session. */
 import { Dialog } from '../components/dialog.tsx'
-import { MenuPopup } from '../components/menu-popup.tsx'
 import { ToastRegion } from '../components/toast.tsx'
 import { expiredStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
@@ -20,7 +19,6 @@ export default function Layers() {
   const isExpired = useStore(expiredStore)
   return (
     <>
-      <MenuPopup />
       <ToastRegion />
       <Palette settings={settings} />
       <Help />

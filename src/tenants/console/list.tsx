@@ -1,5 +1,5 @@
 /** List of tenants: search, filters with counts, selection, and the panels for a new tenant and a bulk job. */
-import { useEffect, useMemo, useRef, useState } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react'
 import { menuEntriesOf } from '../../console/components/actions.tsx'
 import { Button } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
@@ -15,12 +15,12 @@ import { useOpen } from '../../console/routing/open.ts'
 import { useSearch, useSetSearch } from '../../console/routing/router.tsx'
 import { BulkPanel, BulkToolbar, bulkOf, isBulkPermitted } from './bulk.tsx'
 import { Filters, useFilter } from './filters.tsx'
-import { NewTenant } from './new-tenant.tsx'
 import { SampleData } from './sample-data.tsx'
 import { planOf, type Tenant } from './tenant.ts'
 import { text } from './text.ts'
 
 const SEARCH_DELAY_MS = 150
+const NewTenant = lazy(() => import('./new-tenant.tsx'))
 
 const columns: readonly Column<Tenant>[] = [
   {
@@ -107,7 +107,11 @@ export default function Tenants() {
           <BulkToolbar selection={selection} filter={filter} hasMore={list.loadMore !== undefined} />
         )}
       </div>
-      {panel.id === 'new' && <NewTenant onClose={panel.close} />}
+      {panel.id === 'new' && (
+        <Suspense>
+          <NewTenant onClose={panel.close} />
+        </Suspense>
+      )}
       {bulkId && <BulkPanel bulkId={bulkId} onClose={panel.close} />}
     </div>
   )
