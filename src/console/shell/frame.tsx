@@ -1,5 +1,5 @@
 /** The frame around every screen: skip link, navigation, bars, content, and the layers above it. */
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useState } from 'react'
 import { ActionHost } from '../components/actions.tsx'
 import { Button, LinkButton } from '../components/base/button.tsx'
 import { Icon } from '../components/base/icon.tsx'
@@ -10,6 +10,7 @@ import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
 import { href } from '../routing/links.ts'
+import { bars } from '../routing/registry.ts'
 import { Outlet, onNavigated } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
@@ -34,6 +35,7 @@ export function Frame() {
       <Navigation />
       <main id="content" tabIndex={-1}>
         <Bars />
+        <ModuleBars />
         <div className="content">
           <Outlet />
         </div>
@@ -86,6 +88,17 @@ function Bars() {
       )}
     </div>
   )
+}
+
+/** Bars of modules. They are no live region: a bar may count seconds. */
+function ModuleBars() {
+  const views = useMemo(() => bars().map(({ view }) => lazy(view)), [])
+  return views.map((View, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
+    <Suspense key={index}>
+      <View />
+    </Suspense>
+  ))
 }
 
 export const NotFound = () => (

@@ -1,10 +1,12 @@
 /** Console module of the shell: screens of the installation itself. */
 import { defineConsoleModule } from '../module.ts'
+import { actions, screens } from './access/index.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
   name: 'shell',
   screens: [
+    ...screens,
     {
       path: '/system',
       title: text.system,
@@ -14,5 +16,6 @@ export default defineConsoleModule({
       view: () => import('./system.tsx'),
     },
   ],
+  actions,
   notShown: { 'session.get': 'read at the start of the console' },
 })

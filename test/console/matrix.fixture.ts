@@ -1,0 +1,31 @@
+/** Shared tests of screens: both themes and three widths, without an accessibility violation, a message, or a sideways scroll. */
+import { describe, expect, test } from 'vitest'
+import { axeViolations, type OpenedConsole, STEP_LIMIT_MS } from './console.fixture.ts'
+
+/** An address, and a text that it shows when its data has arrived. */
+export type ScreenCase = readonly [path: string, shown: string]
+
+/** @param folder also writes a picture of each case to this folder, for review */
+export function describeScreens(
+  opened: () => OpenedConsole,
+  screens: readonly ScreenCase[],
+  folder = process.env.CONSOLE_SHOTS,
+): void {
+  describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
+    describe.each([1440, 1024, 390] as const)('%i px wide', (width) => {
+      test.each(screens)('%s has no violation and no message', { timeout: 4 * STEP_LIMIT_MS }, async (path, shown) => {
+        await using console = await opened().open(path, { colorScheme, width })
+        const { page } = console
+        await page.getByText(shown).filter({ visible: true }).first().waitFor()
+        if (folder) {
+          const name = `${path.replaceAll(/\W+/g, '-')}-${colorScheme}-${width}.png`
+          await page.screenshot({ path: `${folder}/${name}` })
+        }
+        expect(await axeViolations(page)).toEqual([])
+        expect(await page.locator('h1').count()).toBe(1)
+        expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+        expect(console.complaints).toEqual([])
+      })
+    })
+  })
+}
