@@ -27,6 +27,7 @@ export const text = {
   close: 'Close',
   cancel: 'Cancel',
   done: 'Done',
+  readOnly: 'Read only',
   exportCsv: 'Export CSV',
   shownEarlier: 'An earlier, equal call has already returned it. It cannot be shown again.',
   undo: 'Undo',
