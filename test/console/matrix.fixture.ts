@@ -2,8 +2,8 @@
 import { describe, expect, test } from 'vitest'
 import { axeViolations, type OpenedConsole, STEP_LIMIT_MS } from './console.fixture.ts'
 
-/** An address, and a text that it shows when its data has arrived. */
-export type ScreenCase = readonly [path: string, shown: string]
+/** An address, and a text that it shows when its data has arrived. A function gives an address that is known after the set-up. */
+export type ScreenCase = readonly [path: string | (() => string), shown: string]
 
 /** @param folder also writes a picture of each case to this folder, for review */
 export function describeScreens(
@@ -13,7 +13,8 @@ export function describeScreens(
 ): void {
   describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
     describe.each([1440, 1024, 390] as const)('%i px wide', (width) => {
-      test.each(screens)('%s has no violation and no message', { timeout: 4 * STEP_LIMIT_MS }, async (path, shown) => {
+      test.each(screens.map(([path, shown]) => [shown, path] as const))('the screen with "%s" has no violation and no message', { timeout: 4 * STEP_LIMIT_MS }, async (shown, address) => {
+        const path = typeof address === 'string' ? address : address()
         await using console = await opened().open(path, { colorScheme, width })
         const { page } = console
         await page.getByText(shown).filter({ visible: true }).first().waitFor()
