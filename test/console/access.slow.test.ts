@@ -1,14 +1,17 @@
 /** API tokens and browser sessions in the console: create, show once, revoke, end. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenedConsole, openConsole, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from './console.fixture.ts'
-import { describeScreens } from './matrix.fixture.ts'
+import { describeScreens, selectInMenu } from './matrix.fixture.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS
 let opened: OpenedConsole
 
 beforeAll(async () => {
   opened = await openConsole(inject('postgresUrl'))
-  await opened.call('POST', '/tokens', { name: 'support of the second level', may: ['tenants.*', '!tenants.delete', 'search.find', 'read'] })
+  await opened.call('POST', '/tokens', {
+    name: 'support of the second level',
+    may: ['tenants.*', '!tenants.delete', 'search.find', 'read'],
+  })
   await opened.call('POST', '/tokens', {
     name: 'reporting',
     may: ['read'],
@@ -48,8 +51,7 @@ test('a token is created, shown once, limited to its patterns, and revoked', { t
     expiresAt: expect.stringMatching(/^2099-01-/),
   })
 
-  await page.getByRole('button', { name: 'Actions for finance' }).click()
-  await page.getByRole('menuitem', { name: 'Revoke…' }).click()
+  await selectInMenu(page, 'Actions for finance', 'Revoke…')
   await page.getByRole('alertdialog').getByRole('button', { name: 'Revoke' }).click()
   await page.getByRole('rowheader', { name: 'finance' }).waitFor({ state: 'detached' })
   expect(await tokenNamed('finance')).toBeUndefined()
@@ -61,8 +63,7 @@ test('a session is ended, and its browser asks for a token', { timeout: 2 * LIMI
   await other.page.getByRole('heading', { name: 'Tenants', level: 1 }).waitFor()
   await using console = await opened.open('/sessions')
   const { page } = console
-  await page.getByRole('button', { name: 'Actions for reader' }).click()
-  await page.getByRole('menuitem', { name: 'End session…' }).click()
+  await selectInMenu(page, 'Actions for reader', 'End session…')
   await page.getByRole('alertdialog').getByRole('button', { name: 'End session' }).click()
   await page.getByRole('rowheader', { name: 'reader' }).waitFor({ state: 'detached' })
   const { data } = await opened.call('GET', '/sessions')
@@ -86,6 +87,6 @@ describeScreens(
   [
     ['/tokens', 'reporting'],
     ['/tokens?open=new', 'Limit to tenants'],
-    ['/sessions', 'Configuration'],
+    ['/sessions', '127.0.0.1'],
   ],
 )

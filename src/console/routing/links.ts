@@ -12,7 +12,8 @@ export const href = (path: string, search: Readonly<Record<string, unknown>> = {
   `${BASE}${path}${stringifySearch(search)}`
 
 /** The path of a screen within the console, with the query that it begins with. */
-export const pathOf = ({ path, start = {} }: Pick<Screen, 'path' | 'start'>): string => `${path}${stringifySearch(start)}`
+export const pathOf = ({ path, start = {} }: Pick<Screen, 'path' | 'start'>): string =>
+  `${path}${stringifySearch(start)}`
 
 /** The address of a tenant's page. @param tab `webhooks`; default: the overview */
 export const tenantHref = (id: string, tab = '', search: Readonly<Record<string, unknown>> = {}): string =>

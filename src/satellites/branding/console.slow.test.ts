@@ -11,7 +11,8 @@ import { describeScreens } from '../../../test/console/matrix.fixture.ts'
 import { branding } from './index.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS
-const HOSTILE = '@import "https://evil.example/x.css"; .name { position: fixed; inset: 0; background: url(https://evil.example/y) }'
+const HOSTILE =
+  '@import "https://evil.example/x.css"; .name { position: fixed; inset: 0; background: url(https://evil.example/y) }'
 let opened: OpenedConsole
 
 beforeAll(async () => {
@@ -62,6 +63,7 @@ test('a hostile style sheet stays in the box of the preview, and loads nothing',
   await using console = await opened.open('/tenants/acme/branding')
   const { page } = console
   const heading = page.getByRole('heading', { level: 1 })
+  await page.getByLabel('Style sheet').waitFor()
   const before = await heading.boundingBox()
   await page.getByLabel('Style sheet').fill(`${HOSTILE} h1 { display: none } :host { position: fixed; inset: 0 }`)
   const box = page.locator('.branding-preview')

@@ -1,6 +1,11 @@
 /** Impersonation in the console: start with a reason, token shown once, bar on every screen, end by key and by button. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type OpenedConsole, openConsole, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../../../test/console/console.fixture.ts'
+import {
+  type OpenedConsole,
+  openConsole,
+  SETUP_LIMIT_MS,
+  STEP_LIMIT_MS,
+} from '../../../test/console/console.fixture.ts'
 import { describeScreens } from '../../../test/console/matrix.fixture.ts'
 import { impersonation } from './index.ts'
 

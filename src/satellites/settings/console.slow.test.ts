@@ -1,8 +1,13 @@
 /** Settings of tenants in the console: set, delete and undo, secrets shown only by `reveal` in its dialog. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { z } from 'zod'
-import { type OpenedConsole, openConsole, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../../../test/console/console.fixture.ts'
-import { describeScreens } from '../../../test/console/matrix.fixture.ts'
+import {
+  type OpenedConsole,
+  openConsole,
+  SETUP_LIMIT_MS,
+  STEP_LIMIT_MS,
+} from '../../../test/console/console.fixture.ts'
+import { describeScreens, selectInMenu } from '../../../test/console/matrix.fixture.ts'
 import { secret, settings } from './index.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS
@@ -34,10 +39,8 @@ const stored = (name: string) => opened.call('GET', `/tenants/acme/settings/${na
 test('a setting is set, checked by its schema, deleted, and restored by undo', { timeout: 2 * LIMIT_MS }, async () => {
   await using console = await opened.open('/tenants/acme/configuration')
   const { page } = console
-  const menu = page.getByRole('button', { name: 'Actions for upload.mb' })
   const dialog = page.getByRole('dialog')
-  await menu.click()
-  await page.getByRole('menuitem', { name: 'Set value…' }).click()
+  await selectInMenu(page, 'Actions for upload.mb', 'Set value…')
   await dialog.getByLabel('Value').fill('101')
   await dialog.getByRole('button', { name: 'Save' }).click()
   await dialog.locator('.field-error, .problem').first().waitFor()
@@ -48,8 +51,7 @@ test('a setting is set, checked by its schema, deleted, and restored by undo', {
   expect(await stored('upload.mb')).toMatchObject({ value: 42, source: 'tenant' })
 
   await page.getByRole('cell', { name: 'Tenant', exact: true }).first().waitFor()
-  await menu.click()
-  await page.getByRole('menuitem', { name: 'Delete value' }).click()
+  await selectInMenu(page, 'Actions for upload.mb', 'Delete value')
   await page.getByText('upload.mb has the value of the plan or the default').waitFor()
   expect(await stored('upload.mb')).toMatchObject({ value: 10, source: 'default' })
   await page.getByRole('button', { name: 'Undo' }).last().click()
@@ -60,16 +62,14 @@ test('a setting is set, checked by its schema, deleted, and restored by undo', {
 test('a secret is shown only by reveal, in its dialog', { timeout: 2 * LIMIT_MS }, async () => {
   await using console = await opened.open('/tenants/acme/configuration', { token: REVEALER.token })
   const { page } = console
-  await page.getByRole('button', { name: 'Actions for mail.password' }).click()
-  await page.getByRole('menuitem', { name: 'Reveal…' }).click()
+  await selectInMenu(page, 'Actions for mail.password', 'Reveal…')
   expect(await page.content()).not.toContain(PASSWORD)
   await page.getByRole('alertdialog').getByRole('button', { name: 'Reveal' }).click()
   await page.getByRole('dialog').getByText(PASSWORD).waitFor()
   await page.getByRole('dialog').getByRole('button', { name: 'Done' }).click()
   await page.getByText(PASSWORD).waitFor({ state: 'detached' })
 
-  await page.getByRole('button', { name: 'Actions for mail.password' }).click()
-  await page.getByRole('menuitem', { name: 'Delete value…' }).click()
+  await selectInMenu(page, 'Actions for mail.password', 'Delete value…')
   await page.getByRole('alertdialog').getByRole('button', { name: 'Delete value' }).click()
   await expect.poll(() => stored('mail.password')).toMatchObject({ isSet: false })
   expect(console.complaints).toEqual([])
@@ -79,6 +79,7 @@ test('without the scope reveal there is no such action, and a reader has none', 
   await opened.call('PUT', '/tenants/acme/settings/mail.password', { value: PASSWORD })
   await using console = await opened.open('/tenants/acme/configuration')
   const { page } = console
+  await page.getByRole('region', { name: 'Notifications' }).waitFor({ state: 'attached' })
   await page.getByRole('button', { name: 'Actions for mail.password' }).click()
   await page.getByRole('menuitem', { name: 'Set value…' }).waitFor()
   expect(await page.getByRole('menuitem', { name: 'Reveal…' }).count()).toBe(0)

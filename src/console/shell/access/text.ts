@@ -18,7 +18,7 @@ export const text = {
     address: 'Address',
     token: 'Signed in with',
   },
-  allTenants: 'All',
+  allTenants: 'All tenants',
   never: 'Never',
   expired: 'Expired',
   further: (count: number) => `+ ${count}`,

@@ -1,9 +1,9 @@
 /** Billing of one tenant: subscription, dunning case, usage that is not reported, and its actions. */
 import { startAction } from '../../../console/components/actions.tsx'
 import { Button, Copyable } from '../../../console/components/base/button.tsx'
-import { Badge } from '../../../console/components/base/status.tsx'
 import { Empty, Facts, Section } from '../../../console/components/base/page.tsx'
 import { ProblemView } from '../../../console/components/base/problem.tsx'
+import { Badge } from '../../../console/components/base/status.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
 import { ExactTime, Time } from '../../../console/components/base/time.tsx'
 import { Skeleton } from '../../../console/components/table.tsx'

@@ -40,7 +40,8 @@ export const text = {
   failed: (attempts: number) => counted(attempts, 'failed payment'),
   graceUntil: 'Grace until',
   checkout: 'Start checkout',
-  checkoutText: 'Creates a payment page at the provider. The tenant gets the plan when the provider reports a payment or a trial.',
+  checkoutText:
+    'Creates a payment page at the provider. The tenant gets the plan when the provider reports a payment or a trial.',
   priceId: 'Price',
   priceHint: 'Id of a price at the provider, such as price_1Abc.',
   successUrl: 'Address after the payment',

@@ -18,7 +18,8 @@ export const text = {
   ] as const,
   begin: 'Start',
   shownTitle: (user: string) => `Token for ${user}`,
-  shownText: 'Copy the token now. It cannot be shown again. Send it to your product in the header x-impersonation-token.',
+  shownText:
+    'Copy the token now. It cannot be shown again. Send it to your product in the header x-impersonation-token.',
   validUntil: 'Valid until',
   columns: {
     user: 'User',

@@ -1,7 +1,8 @@
 /** Texts of the screens of settings of tenants. */
 export const text = {
   settings: 'Configuration',
-  intro: 'Settings that the product defines. A value of the tenant replaces that of its plan, which replaces the default.',
+  intro:
+    'Settings that the product defines. A value of the tenant replaces that of its plan, which replaces the default.',
   columns: { name: 'Setting', value: 'Value', source: 'Source', updated: 'Changed' },
   secret: 'secret',
   isSet: '••••••••',

@@ -1,10 +1,11 @@
 /** Test of the connection to the identity provider, with the result of each check. */
+
+import { useState } from 'react'
+import type { Result } from '../../../console/api/contract.ts'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Section } from '../../../console/components/base/page.tsx'
 import { ProblemView } from '../../../console/components/base/problem.tsx'
 import { Status } from '../../../console/components/base/status.tsx'
-import { useState } from 'react'
-import type { Result } from '../../../console/api/contract.ts'
 import { useAction } from '../../../console/data/queries.ts'
 import { text } from './text.ts'
 
