@@ -1,6 +1,7 @@
 /** Shared tests of screens: both themes and three widths, without an accessibility violation, a message, or a sideways scroll. */
-import { describe, expect, test } from 'vitest'
+
 import type { Page } from 'playwright-core'
+import { describe, expect, test } from 'vitest'
 import { axeViolations, type OpenedConsole, STEP_LIMIT_MS } from './console.fixture.ts'
 
 /** An address, and a text that it shows when its data has arrived. A function gives an address that is known after the set-up. */

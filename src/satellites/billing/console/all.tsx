@@ -1,11 +1,11 @@
 /** Billing of all tenants. The navigation opens it with the filter "in dunning". */
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
+import { Chips } from '../../../console/components/base/chips.tsx'
+import { ExportButton } from '../../../console/components/base/export.tsx'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
 import { Time } from '../../../console/components/base/time.tsx'
-import { Chips } from '../../../console/components/chips.tsx'
-import { ExportButton } from '../../../console/components/export.tsx'
 import { type Column, Table } from '../../../console/components/table.tsx'
 import { type Item, useList } from '../../../console/data/queries.ts'
 import { tenantHref } from '../../../console/routing/links.ts'

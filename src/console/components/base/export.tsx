@@ -1,11 +1,11 @@
 /** A button, and the key `e`, that saves a list with its filters as a CSV file. */
 import { useState } from 'react'
-import type { Input, OperationName } from '../api/contract.ts'
-import { callForResponse } from '../data/call.ts'
-import { notify } from '../data/notices.ts'
-import { toProblem } from '../data/problem.ts'
-import { Button } from './base/button.tsx'
-import { text } from './base/text.ts'
+import type { Input, OperationName } from '../../api/contract.ts'
+import { callForResponse } from '../../data/call.ts'
+import { notify } from '../../data/notices.ts'
+import { toProblem } from '../../data/problem.ts'
+import { Button } from './button.tsx'
+import { text } from './text.ts'
 
 interface ExportProps<Name extends OperationName> {
   readonly operation: Name
