@@ -47,14 +47,19 @@ export async function openConsole(
   options: Partial<HttpOptions> = {},
   config: Partial<TenancyConfig<readonly Satellite[]>> = {},
 ): Promise<OpenedConsole> {
+  return serveConsole(await testTenancy<readonly Satellite[]>(postgresUrl, { satellites, ...config }), options)
+}
+
+/** The console of a tenancy that a fixture has opened. Its end closes the tenancy. */
+export async function serveConsole(
+  made: { readonly tenancy: Tenancy; readonly end: () => Promise<unknown> },
+  options: Partial<HttpOptions> = {},
+): Promise<OpenedConsole> {
   const adminTokens: AdminToken[] = [
     { name: 'admin', token: TOKEN },
     { name: 'reader', token: READER, scope: 'read' },
   ]
-  const [made, browser] = await Promise.all([
-    testTenancy<readonly Satellite[]>(postgresUrl, { satellites, ...config }),
-    launchBrowser(),
-  ])
+  const browser = await launchBrowser()
   const http = createHttp(made.tenancy, { adminTokens, ...options })
   const server = await serveNode(http, { port: 0, host: '127.0.0.1' })
   const origin = server.url

@@ -106,6 +106,8 @@ interface FieldProps {
   /** Whether the body of the operation has no such member: `onSubmit` receives it as a string. */
   readonly isExtra?: boolean
   readonly isRequired?: boolean
+  /** Stricter than the operation. */
+  readonly minLength?: number
 }
 
 export function Field({
@@ -118,11 +120,16 @@ export function Field({
   none,
   isExtra,
   isRequired,
+  minLength,
   ...more
 }: FieldProps) {
   const { rules, initial, errors } = useContext(FormContext)
   const id = useId()
-  const rule: FieldRules = { ...rules[name], ...(isRequired ? { required: true } : {}) }
+  const rule: FieldRules = {
+    ...rules[name],
+    ...(isRequired ? { required: true } : {}),
+    ...(minLength === undefined ? {} : { minLength }),
+  }
   const value = defaultValue ?? initial[name] ?? rule.default
   const error = errors[name]
   const shownHint = hint ?? (rule.type === 'array' ? text.oneByLine : undefined)

@@ -9,6 +9,7 @@ import { copy } from '../components/base/button.tsx'
 import { notify } from '../data/notices.ts'
 import { createStore } from '../data/store.ts'
 import { current, focusedRow } from '../routing/current.ts'
+import { pathOf } from '../routing/links.ts'
 import { actionsOf, screens } from '../routing/registry.ts'
 import { go } from '../routing/router.tsx'
 import { text } from './text.ts'
@@ -71,9 +72,9 @@ function isTyping({ target }: KeyboardEvent): boolean {
 }
 
 function openScreen(key: string): boolean {
-  const path = key === 'h' ? '/' : screens().find((screen) => screen.key === key)?.path
-  if (path) go(path)
-  return path !== undefined
+  const screen = key === 'h' ? { path: '/' } : screens().find((one) => one.key === key)
+  if (screen) go(pathOf(screen))
+  return screen !== undefined
 }
 
 /** An action of the current object wins, then a control of the page, then the console. */

@@ -3,7 +3,7 @@ import { startAction } from '../components/actions.tsx'
 import { call } from '../data/call.ts'
 import { recent } from '../data/recent.ts'
 import { isPermitted, signOut } from '../data/session.ts'
-import type { Action } from '../module.ts'
+import type { Action, Screen } from '../module.ts'
 import { current } from '../routing/current.ts'
 import { href, tenantHref } from '../routing/links.ts'
 import { actionsOf, allActions, screens, tabs } from '../routing/registry.ts'
@@ -56,7 +56,11 @@ const SIGN_OUT: Found = { value: 'sign-out', title: text.signOut, run: signOut }
 
 function pages(): Found[] {
   const over = [{ path: '/', title: text.home }, ...screens().filter(({ path }) => !path.includes('{'))].map(
-    ({ path, title }) => ({ value: `page ${path}`, title, href: href(path) }),
+    ({ path, title, start }: Pick<Screen, 'path' | 'title' | 'start'>) => ({
+      value: `page ${path}`,
+      title,
+      href: href(path, start),
+    }),
   )
   const tenant = currentTenant()
   if (!tenant) return over

@@ -1,5 +1,5 @@
 /** The frame around every screen: skip link, navigation, bars, content, and the layers above it. */
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useState } from 'react'
 import { ActionHost } from '../components/actions.tsx'
 import { Button, LinkButton } from '../components/base/button.tsx'
 import { Icon } from '../components/base/icon.tsx'
@@ -13,6 +13,7 @@ import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
 import { focusAfterNavigation } from '../routing/focus.ts'
 import { href } from '../routing/links.ts'
+import { bars } from '../routing/registry.ts'
 import { Outlet } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
@@ -32,6 +33,7 @@ export function Frame() {
       <Navigation />
       <main id="content" tabIndex={-1}>
         <Bars />
+        <ModuleBars />
         <div className="content">
           <Outlet />
         </div>
@@ -88,6 +90,17 @@ function Bars() {
       )}
     </div>
   )
+}
+
+/** Bars of modules. They are no live region: a bar may count seconds. */
+function ModuleBars() {
+  const views = useMemo(() => bars().map(({ view }) => lazy(view)), [])
+  return views.map((View, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
+    <Suspense key={index}>
+      <View />
+    </Suspense>
+  ))
 }
 
 export const NotFound = () => (

@@ -20,8 +20,10 @@ const isBelow = (path: string, screen: string): boolean =>
 export function Navigation() {
   const path = usePath()
   const entries = [
-    { path: '/', title: text.home, icon: 'home' as const, order: 0 },
-    ...screens().flatMap(({ path, title, navigation }) => (navigation ? [{ path, title, ...navigation }] : [])),
+    { path: '/', title: text.home, icon: 'home' as const, order: 0, start: {} },
+    ...screens().flatMap(({ path, title, start, navigation }) =>
+      navigation ? [{ path, title, start, ...navigation }] : [],
+    ),
   ].toSorted((a, b) => a.order - b.order)
   return (
     <nav className="navigation" aria-label={text.navigation}>
@@ -37,9 +39,9 @@ export function Navigation() {
         </button>
       </div>
       <ul>
-        {entries.map(({ path: target, title, icon }) => (
+        {entries.map(({ path: target, title, start, icon }) => (
           <li key={target}>
-            <a href={href(target)} aria-current={isBelow(path, target) ? 'page' : undefined}>
+            <a href={href(target, start)} aria-current={isBelow(path, target) ? 'page' : undefined}>
               <Icon name={icon} />
               <span>{title}</span>
             </a>
@@ -59,11 +61,17 @@ const subscribe = (listener: () => void) => {
   return () => SMALL.removeEventListener('change', listener)
 }
 
-function Account({ further }: { further: readonly { readonly path: string; readonly title: string }[] }) {
+interface Entry {
+  readonly path: string
+  readonly title: string
+  readonly start: Readonly<Record<string, string>> | undefined
+}
+
+function Account({ further }: { further: readonly Entry[] }) {
   const { name } = useSession()
   const theme = useStore(themeStore)
   const isSmall = useSyncExternalStore(subscribe, () => SMALL.matches)
-  const screens = further.map(({ path, title }) => ({ title, href: href(path) }))
+  const screens = further.map(({ path, title, start }) => ({ title, href: href(path, start) }))
   const themes = (Object.keys(text.themes) as Theme[]).map((one) => ({
     title: `${text.theme}: ${text.themes[one]}${one === theme ? ' ✓' : ''}`,
     onSelect: () => setTheme(one),
