@@ -3,14 +3,25 @@
  *
  *   operations.ts   types of params, query, body and result by operation name; the bundle contains nothing of it
  *   inputs.json     constraints of each input field, for the attributes of forms and the check of addresses
+ *   errors.json     titles of error codes
+ *   commands.json   commands of operations, with their arguments
  */
+import type { AnyOperation } from './src/kernel/api/operation.ts'
+import { commandsOf } from './src/kernel/api/projection.ts'
+import type { ErrorType } from './src/kernel/base/errors.ts'
 
 type Schema = Readonly<Record<string, any>>
 
 const JSON_TYPE = 'application/json'
 
-/** @param document an OpenAPI document with shared components */
-export function consoleFiles(document: Schema): [path: string, content: string][] {
+interface Sources {
+  /** An OpenAPI document with shared components. */
+  readonly document: Schema
+  readonly errors: readonly ErrorType[]
+  readonly declared: readonly AnyOperation[]
+}
+
+export function consoleFiles({ document, errors, declared }: Sources): [path: string, content: string][] {
   const operations = Object.values<Schema>(document.paths).flatMap((path) => Object.values<Schema>(path))
   const { schemas, parameters = {} } = document.components
   const described = operations.map((operation) => describe(operation, parameters))
@@ -36,8 +47,17 @@ export function consoleFiles(document: Schema): [path: string, content: string][
       `${head}\n${types.join('\n')}\n\nexport interface Operations {\n${members.join('\n')}\n}\n`,
     ],
     ['src/console/api/inputs.json', `{\n${inputs.join(',\n')}\n}\n`],
+    ['src/console/api/errors.json', jsonOf(errors.map(({ code, title }) => [code, title]))],
+    ['src/console/api/commands.json', jsonOf(commandsOf(declared).map(textOf))],
   ]
 }
+
+const jsonOf = (entries: readonly (readonly [string, string])[]): string =>
+  `${JSON.stringify(Object.fromEntries(entries), undefined, 2)}\n`
+
+/** `tenants.suspend`: `tenant:suspend <id>`. */
+const textOf = ({ operation, name, arguments: all = [] }: ReturnType<typeof commandsOf>[number]) =>
+  [operation.name, [name, ...all.map((one) => `<${one.name}>`)].join(' ')] as const
 
 interface Described {
   readonly name: string

@@ -94,6 +94,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       allowedHosts,
       accessLog,
       api: config.role !== 'worker',
+      redirectsRoot: config.role !== 'worker',
     })
     const receivers = createReceivers(tenancy, { accessLog })
     const server = await serveNode(config.role === 'worker' ? http : beside(http, receivers), {

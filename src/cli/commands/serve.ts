@@ -74,10 +74,10 @@ async function readiness(
   }
 }
 
-/** Sign-in codes are in the store. While it is unavailable, the link has no code and the page requires the token. */
+/** Sign-in codes are in the store. While it is unavailable, the link has no code and the console requires the token. */
 const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
   if (!DependencyUnavailable.matches(error)) throw error
-  return `${config.prefix}/sign-in`
+  return `${config.prefix}/console`
 }
 
 /** Rejects with the first uncaught exception. Logs each, and unhandled rejections, also while the process drains. */

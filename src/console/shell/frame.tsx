@@ -8,6 +8,7 @@ import { ProblemView } from '../components/base/problem.tsx'
 import { reachableStore } from '../data/call.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
+import { listenToKeys } from '../keys/keys.ts'
 import { href } from '../routing/links.ts'
 import { Outlet, onNavigated } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
@@ -17,6 +18,7 @@ const Layers = lazy(() => import('./layers.tsx'))
 
 export function Frame() {
   const isIdle = useIdle()
+  useEffect(listenToKeys, [])
   useEffect(
     () =>
       onNavigated(() => {

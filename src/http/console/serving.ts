@@ -9,26 +9,10 @@ import { NotFound } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import { pageNonce, securityHeaders } from '../pages/security-headers.ts'
 import type { Assets } from './assets.ts'
+import type { ConsoleOptions } from './options.ts'
 
 /** Time that a request waits for the build from source, before it shows a page that says so. */
 const PATIENCE_MS = 4_000
-
-export interface ConsoleLink {
-  readonly title: string
-  /** `{id}` is the id of the tenant: `https://backoffice.example/customers/{id}`. */
-  readonly url: string
-}
-
-export interface ConsoleOptions {
-  /** Name of the product; default `Tenantry`. */
-  readonly name?: string
-  /** Image as a `data:` URL. */
-  readonly logo?: string
-  /** Colour of the brand as CSS: `#4338ca`. */
-  readonly accent?: string
-  /** Links from a tenant to systems of the host. */
-  readonly links?: readonly ConsoleLink[]
-}
 
 export interface ServingOptions {
   readonly prefix: string
@@ -68,6 +52,7 @@ export class ConsolePages {
     const name = pathname.slice(this.#base.length + 1)
     const isPage = !name.startsWith('assets/')
     const loading = consoleAssets(isPage)
+    loading.catch(() => undefined) // also if the page does not wait for it any longer
     if (isPage) return this.#page(loading)
     const found = assetFile(await loading, name.slice('assets/'.length), request.headers.get('accept-encoding') ?? '')
     const host = found ?? (await this.#hostModule(name.slice('assets/'.length)))

@@ -41,8 +41,8 @@ const columns: readonly Column<Tenant>[] = [
     ),
   },
   { key: 'plan', title: text.columns.plan, cell: (tenant) => planOf(tenant) ?? <span className="faint">–</span> },
-  { key: 'isolation', title: text.columns.isolation, cell: ({ isolation }) => isolation },
-  { key: 'placement', title: text.columns.placement, cell: ({ placement }) => placement },
+  { key: 'isolation', title: text.columns.isolation, cell: ({ isolation }) => isolation, isMinor: true },
+  { key: 'placement', title: text.columns.placement, cell: ({ placement }) => placement, isMinor: true },
   { key: 'created', title: text.columns.created, cell: ({ createdAt }) => <Time at={createdAt} />, align: 'end' },
 ]
 
@@ -70,6 +70,7 @@ export default function Tenants() {
         </div>
         <Table
           label={text.tenants}
+          kind="tenant"
           columns={columns}
           list={list}
           idOf={({ id }) => id}

@@ -1,5 +1,5 @@
 /** The frame of a tenant's page: header with state and actions, and the tabs. */
-import { lazy, Suspense, useMemo } from 'react'
+import { lazy, Suspense, useEffect, useMemo } from 'react'
 import { menuEntriesOf, startAction } from '../../console/components/actions.tsx'
 import { Button, Copyable } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
@@ -10,7 +10,9 @@ import { ExactTime, Time } from '../../console/components/base/time.tsx'
 import { MenuTrigger } from '../../console/components/menu.tsx'
 import { Skeleton } from '../../console/components/table.tsx'
 import { useOperation } from '../../console/data/queries.ts'
+import { remember } from '../../console/data/recent.ts'
 import { settings } from '../../console/data/settings.ts'
+import { useCurrent } from '../../console/routing/current.ts'
 import { tenantHref } from '../../console/routing/links.ts'
 import { actionsOf, headerLines, tabs } from '../../console/routing/registry.ts'
 import { Outlet, useParams, usePath } from '../../console/routing/router.tsx'
@@ -31,6 +33,11 @@ export default function TenantPage() {
     { refetchInterval: (query) => (query.state.data?.status === 'provisioning' ? INSTALLING_MS : 15_000) },
   )
   const tenant = found?.id === id ? found : undefined
+  useCurrent('tenant', tenant)
+  const name = tenant?.name
+  useEffect(() => {
+    if (name !== undefined) remember({ kind: text.tenant, id, title: name, href: tenantHref(id) })
+  }, [id, name])
   if (error && !tenant) {
     return (
       <>

@@ -3,6 +3,7 @@ import { counted } from '../../console/components/base/text.ts'
 
 export const text = {
   tenants: 'Tenants',
+  tenant: 'tenant',
   overview: 'Overview',
   settings: 'Settings',
   newTenant: 'New tenant',

@@ -39,6 +39,13 @@ export const text = {
   notifications: 'Notifications',
   confirmWord: (word: string) => [`Enter `, word, ` to confirm`] as const,
   showCall: 'Show the API call',
+  command: 'Command',
+  changedMeanwhile: 'Another operator changed this meanwhile.',
+  deletedMeanwhile: 'It was deleted.',
+  load: 'Load',
+  applyMine: 'Apply mine',
+  earlier: 'Show earlier rows',
+  dropped: (names: readonly string[]) => `Ignored in the address: ${list.format(names)}`,
   code: 'Code',
   requestId: 'Request id',
   noJson: 'Enter a JSON object.',
@@ -59,7 +66,6 @@ const HINTS: Readonly<Record<string, string>> = {
   E_UNREACHABLE: 'Data stays on the page. The console tries again.',
   E_DEPENDENCY_UNAVAILABLE: 'A dependency of the service is unavailable. See System.',
   E_DEADLINE_EXCEEDED: 'The service did not finish in time.',
-  E_CHANGED_MEANWHILE: 'Another operator changed this meanwhile.',
 }
 
 export const hintOf = (error: unknown): string | undefined => (error instanceof Problem ? HINTS[error.code] : undefined)
