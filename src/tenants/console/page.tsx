@@ -60,7 +60,9 @@ function Header({ tenant }: { tenant: Tenant }) {
   const path = usePath()
   const tab = tabs().find((one) => one.path !== '' && path.split('/')[3] === one.path.split('/')[0])
   const lines = useMemo(() => headerLines().map(({ view }) => lazy(view)), [])
-  const [next] = actionsOf('tenant', tenant).filter(({ isDestructive }) => !isDestructive)
+  const [next] = actionsOf('tenant', tenant).filter(
+    ({ name, isDestructive }) => name.startsWith('tenants.') && !isDestructive,
+  )
   const isUrgent = status !== 'active' || maintenance !== null
   const plan = planOf(tenant)
   const entries = menuEntriesOf('tenant', tenant)

@@ -87,7 +87,7 @@ function General({ tenant, refetch }: { tenant: Tenant; refetch: () => Promise<{
 }
 
 function Danger({ tenant }: { tenant: Tenant }) {
-  const actions = actionsOf('tenant', tenant)
+  const actions = actionsOf('tenant', tenant).filter(({ name }) => name.startsWith('tenants.'))
   if (actions.length === 0) return null
   return (
     <Section title={text.danger}>
