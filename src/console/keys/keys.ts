@@ -66,8 +66,7 @@ export function listenToKeys(): () => void {
 /** Whether a key belongs to a field, or to a layer above the page. */
 function isTyping({ target }: KeyboardEvent): boolean {
   const element = target as HTMLElement
-  if (element.closest?.('[role=menu], [role=dialog], [role=alertdialog]')) return true
-  if (document.querySelector('[role=dialog], [role=alertdialog]')) return true
+  if (element.closest?.('[role=menu]') || document.querySelector('.dialog, .palette')) return true
   return element.matches?.('textarea, select, input:not([type=checkbox]), [contenteditable]') ?? false
 }
 

@@ -3,6 +3,7 @@
 import { useEffect, useMemo, useState } from 'react'
 import { Palette as List } from '../components/palette-list.tsx'
 import { useStore } from '../data/store.ts'
+import { focusNewHeading } from '../routing/focus.ts'
 import { BASE } from '../routing/links.ts'
 import { go } from '../routing/router.tsx'
 import { paletteStore } from './keys.ts'
@@ -38,6 +39,7 @@ function OpenPalette({ settings }: { settings: readonly Found[] }) {
     () => merged([...(remote?.groups ?? NO_GROUPS), ...localGroups(query.trim(), settings)]),
     [remote, query, settings],
   )
+  useEffect(() => () => void requestAnimationFrame(focusNewHeading), [])
   const close = () => paletteStore.set(false)
   const choose = ({ href, run }: Found, inNewTab: boolean) => {
     close()

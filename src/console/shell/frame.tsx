@@ -9,8 +9,9 @@ import { reachableStore } from '../data/call.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
+import { focusAfterNavigation } from '../routing/focus.ts'
 import { href } from '../routing/links.ts'
-import { Outlet, onNavigated } from '../routing/router.tsx'
+import { Outlet } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
 
@@ -19,13 +20,7 @@ const Layers = lazy(() => import('./layers.tsx'))
 export function Frame() {
   const isIdle = useIdle()
   useEffect(listenToKeys, [])
-  useEffect(
-    () =>
-      onNavigated(() => {
-        document.querySelector<HTMLElement>('h1')?.focus()
-      }),
-    [],
-  )
+  useEffect(focusAfterNavigation, [])
   return (
     <div className="frame">
       <a className="skip" href="#content">

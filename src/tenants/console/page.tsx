@@ -48,40 +48,24 @@ export default function TenantPage() {
   }
   return (
     <>
-      {tenant ? <Header tenant={tenant} /> : <PageHeader title={id} />}
+      <Header id={id} tenant={tenant} />
       <Tabs id={id} />
       {tenant ? <Outlet /> : <Skeleton />}
     </>
   )
 }
 
-function Header({ tenant }: { tenant: Tenant }) {
-  const { id, name, status, isolation, placement, maintenance } = tenant
+/** The same heading before and after the tenant is read, so that it keeps the focus. */
+function Header({ id, tenant }: { id: string; tenant: Tenant | undefined }) {
   const path = usePath()
   const tab = tabs().find((one) => one.path !== '' && path.split('/')[3] === one.path.split('/')[0])
   const lines = useMemo(() => headerLines().map(({ view }) => lazy(view)), [])
-  const [next] = actionsOf('tenant', tenant).filter(
-    ({ name, isDestructive }) => name.startsWith('tenants.') && !isDestructive,
-  )
-  const isUrgent = status !== 'active' || maintenance !== null
-  const plan = planOf(tenant)
-  const entries = menuEntriesOf('tenant', tenant)
   return (
     <>
       <PageHeader
-        title={name}
+        title={tenant?.name ?? id}
         {...(tab ? { context: tab.title } : {})}
-        lead={
-          <>
-            <Copyable value={id} />
-            <Status state={status} />
-            {maintenance && <Badge tone="warning">{text.inMaintenance}</Badge>}
-            {plan && <Badge>{plan}</Badge>}
-            <span className="faint">
-              {isolation} · {placement}
-            </span>
-          </>
-        }
+        lead={tenant && <Facts tenant={tenant} />}
       >
         {settings.links.map(({ title, url }) => (
           <a
@@ -96,25 +80,55 @@ function Header({ tenant }: { tenant: Tenant }) {
             <Icon name="external" />
           </a>
         ))}
-        {isUrgent && next && (
-          <Button variant="primary" onClick={() => startAction(next, tenant)}>
-            {next.title}
-          </Button>
-        )}
-        {entries.length > 0 && (
-          <MenuTrigger label={text.tenantActions} entries={entries}>
-            {text.actions}
-            <Icon name="down" size={12} />
-          </MenuTrigger>
-        )}
+        {tenant && <Actions tenant={tenant} />}
       </PageHeader>
-      <Notice tenant={tenant} />
+      {tenant && <Notice tenant={tenant} />}
       {lines.map((View, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
         <Suspense key={index}>
           <View id={id} />
         </Suspense>
       ))}
+    </>
+  )
+}
+
+function Facts({ tenant }: { tenant: Tenant }) {
+  const { id, status, isolation, placement, maintenance } = tenant
+  const plan = planOf(tenant)
+  return (
+    <>
+      <Copyable value={id} />
+      <Status state={status} />
+      {maintenance && <Badge tone="warning">{text.inMaintenance}</Badge>}
+      {plan && <Badge>{plan}</Badge>}
+      <span className="faint">
+        {isolation} · {placement}
+      </span>
+    </>
+  )
+}
+
+/** The usual next action as a button, and all in a menu. */
+function Actions({ tenant }: { tenant: Tenant }) {
+  const [next] = actionsOf('tenant', tenant).filter(
+    ({ name, isDestructive }) => name.startsWith('tenants.') && !isDestructive,
+  )
+  const isUrgent = tenant.status !== 'active' || tenant.maintenance !== null
+  const entries = menuEntriesOf('tenant', tenant)
+  return (
+    <>
+      {isUrgent && next && (
+        <Button variant="primary" onClick={() => startAction(next, tenant)}>
+          {next.title}
+        </Button>
+      )}
+      {entries.length > 0 && (
+        <MenuTrigger label={text.tenantActions} entries={entries}>
+          {text.actions}
+          <Icon name="down" size={12} />
+        </MenuTrigger>
+      )}
     </>
   )
 }
