@@ -249,6 +249,28 @@ create table adoptions (
 );
 create index adoptions_unfinished on adoptions (lease_until) where state = 'adopting';
 
+-- adoptions/0002_row_adoptions
+create table row_adoptions (
+  adoption_id uuid primary key,
+  isolation text not null,
+  placement text not null,
+  storage text not null,
+  state text not null check (state in ('adopting', 'adopted', 'releasing')),
+  metadata jsonb not null,
+  migrations text[] not null,
+  digest text not null,
+  lease_until timestamptz(3) not null,
+  created_at timestamptz(3) not null default now(),
+  unique (isolation, placement)
+);
+create table row_adoption_tenants (
+  tenant_id text primary key,
+  adoption_id uuid not null,
+  name text not null,
+  was_released boolean not null
+);
+create index row_adoption_tenants_of on row_adoption_tenants (adoption_id);
+
 -- erasures/0001_erasures
 create table erasures (
   tenant_id text primary key,
@@ -789,9 +811,6 @@ drop index concurrently if exists billing_subscriptions_status;
 create index concurrently billing_subscriptions_status on billing_subscriptions (status, tenant_id);
 drop index concurrently if exists billing_dunning_open;
 create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null
-
--- billing/0003_billing_attention
-create index billing_dunning_unpaid on billing_dunning (state, opened_at) where state in ('retrying', 'grace');
 
 -- branding/0001_branding
 create table branding (

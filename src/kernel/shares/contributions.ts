@@ -1,6 +1,13 @@
 /** What a part contributes to lists over all parts: attention, timeline, and checks of a tenant's access. All of it is read, never stored. */
 import type { SearchProvider } from './search.ts'
-import type { Share } from './shares.ts'
+
+/** A function of a part's service that contributes to one response. */
+export interface Share<Service = any, Request = any, Result = any> {
+  readonly name: string
+  /** Default: 1,000. */
+  readonly timeoutMs?: number
+  readonly read: (service: Service, request: Request) => Promise<Result> | Result
+}
 
 /** The worst first. */
 export const ATTENTION_SEVERITIES = ['high', 'notice'] as const

@@ -6,19 +6,12 @@ import { forEachConcurrent } from '../base/concurrency.ts'
 import { asSystem } from '../base/context.ts'
 import { Deadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
-import type { AccessCheck, AttentionSource, Contributions, TimelineSource } from './contributions.ts'
+import type { AccessCheck, AttentionSource, Contributions, Share, TimelineSource } from './contributions.ts'
 import type { SearchProvider } from './search.ts'
 
 const TIMEOUT_MS = 1_000
 /** Leaves connections of the backoffice to other requests. */
 const CONCURRENCY = 4
-
-export interface Share<Service = any, Request = any, Result = any> {
-  readonly name: string
-  /** Default: 1,000. */
-  readonly timeoutMs?: number
-  readonly read: (service: Service, request: Request) => Promise<Result> | Result
-}
 
 /** A share with its service. */
 export type Bound<One extends Share> = Omit<One, 'read'> & {

@@ -8,7 +8,7 @@
 import { sql } from 'kysely'
 import type { ExportFormat } from '../../kernel/api/export-format.ts'
 import { keysetQuery, NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
-import { type ActiveImpersonation, type Context, currentContext } from '../../kernel/base/context.ts'
+import { currentContext } from '../../kernel/base/context.ts'
 import { NotFound } from '../../kernel/base/errors.ts'
 import { isUuid } from '../../kernel/base/ids.ts'
 import type { ChangeRecorded } from '../../kernel/events/changes.ts'
@@ -21,21 +21,15 @@ import type { Tenants } from '../../tenants/tenants.ts'
 import { reportMac, waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
 import { FORMATS } from './export-format.ts'
-import { type FailedVerification, FailedVerifications } from './failed-verification.ts'
 import { DataKeys } from './fields/data-keys.ts'
 import { decryptFields, type EntryFields, encryptFields } from './fields/fields.ts'
 import { type FacetFilter, type Facets, facetsOf } from './history/facets.ts'
 import { MAX_ENTRIES, ofStates, type TenantAt, type Times, tenantAt } from './history/tenant-at.ts'
 import { type AuditEntry, toEntry } from './model/entry.ts'
-import {
-  type AuditEntryRow,
-  type AuditTables,
-  inOurTime,
-  type SealedEntryRow,
-  STORED_REQUEST,
-  STORED_TARGET,
-} from './model/tables.ts'
+import { entryOf } from './model/entry-of-change.ts'
+import { type AuditTables, inOurTime, type SealedEntryRow, STORED_REQUEST, STORED_TARGET } from './model/tables.ts'
 import { Months } from './months.ts'
+import { FailedVerifications } from './overview/failed-verification.ts'
 import { SealKeyStore } from './seal-key-store.ts'
 import { isAhead } from './seal-watermark.ts'
 import { Sealer } from './sealer.ts'
@@ -75,6 +69,7 @@ type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 export class AuditLogs {
   readonly sealer: Sealer
   readonly months: Months
+  readonly failedVerifications: FailedVerifications
   readonly dataKeys: DataKeys
   /** Of the backoffice. */
   readonly database: Kernel['database']
@@ -82,7 +77,6 @@ export class AuditLogs {
   readonly #keyStore: SealKeyStore
   readonly #verifier: Verifier
   readonly #tenants: KnownTenants
-  readonly #failedVerifications: FailedVerifications
   readonly #isEncrypting: boolean
 
   /**
@@ -99,7 +93,7 @@ export class AuditLogs {
     this.sealer = new Sealer(kernel, this.#keyStore)
     this.months = new Months(kernel, this.#keyStore, retentionDays)
     this.#verifier = new Verifier(kernel, this.#keyStore)
-    this.#failedVerifications = new FailedVerifications(kernel)
+    this.failedVerifications = new FailedVerifications(kernel)
     kernel.streams.register(auditStream(kernel.database, (entries) => this.#decrypted(entries)))
   }
 
@@ -175,13 +169,8 @@ export class AuditLogs {
   async verify(options: VerifyOptions = {}): Promise<Verification> {
     if (options.tenantId !== undefined) await this.#assertKnown(options.tenantId)
     const verification = await this.#verifier.verify(options)
-    await this.#failedVerifications.keep(verification, options.tenantId)
+    await this.failedVerifications.keep(verification, options.tenantId)
     return verification
-  }
-
-  /** Null if the last verification succeeded, or none was run. */
-  failedVerification(): Promise<FailedVerification | null> {
-    return this.#failedVerifications.latest()
   }
 
   /** Entries of a tenant for its timeline. */
@@ -284,28 +273,3 @@ export class AuditLogs {
     if (!entry) throw tenantNotFound(tenantId, ', and the audit log has no entry of it')
   }
 }
-
-const entryOf = (
-  change: EventOf<typeof ChangeRecorded>,
-  { actor, requestId, ip, impersonation }: Context,
-): AuditEntryRow => ({
-  id: change.id,
-  tenantId: change.tenantId,
-  action: change.action,
-  actorType: actor.type,
-  actorId: actor.id,
-  actorName: actor.name,
-  target: change.target,
-  before: change.before,
-  after: impersonation ? inNameOf(impersonation, change.after) : change.after,
-  requestId,
-  ip,
-  outcome: change.outcome,
-  createdAt: new Date(change.occurredAt),
-})
-
-/** Members of the change cannot replace it. */
-const inNameOf = ({ sessionId, userId }: ActiveImpersonation, after: AuditEntryRow['after']) => ({
-  ...after,
-  impersonation: { sessionId, userId },
-})

@@ -12,7 +12,7 @@ import { erase } from './fields/erasure.ts'
 import { jobs, schedule } from './jobs.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
-import { contributions } from './overview.ts'
+import { contributions } from './overview/contributions.ts'
 import { BINDING } from './seal-key-store.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'

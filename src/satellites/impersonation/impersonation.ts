@@ -113,14 +113,14 @@ export class Impersonations {
     return this.#sessions.list(tenantId, { ...options, limit })
   }
 
-  /** As `list`, of all tenants or of one, which may be unknown. */
-  async listAll({ limit = 50, tenantId, ...options }: ListAllOptions = {}): Promise<PageOf<Impersonation>> {
-    return this.#sessions.list(tenantId, { ...options, limit })
-  }
-
   /** Sessions for the timeline of a tenant, the newest first. @param from inclusive */
   startedBefore(...range: Parameters<Sessions['startedBefore']>): Promise<ImpersonationRow[]> {
     return this.#sessions.startedBefore(...range)
+  }
+
+  /** As `list`, of all tenants or of one, which may be unknown. */
+  async listAll({ limit = 50, tenantId, ...options }: ListAllOptions = {}): Promise<PageOf<Impersonation>> {
+    return this.#sessions.list(tenantId, { ...options, limit })
   }
 
   /** The active session of a token; records nothing. @throws E_IMPERSONATION_INVALID, E_DEPENDENCY_UNAVAILABLE */

@@ -1,10 +1,10 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
+import type { AccessResult } from '../../kernel/shares/contributions.ts'
 import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { diagnoses } from './doctor.ts'
 import { SsoDomainNotAllowed, SsoFailed, SsoNotEnabled, SsoProviderUnavailable, SsoRedirectUriTaken } from './errors.ts'
 import { operations } from './operations.ts'
-import { contributions } from './overview.ts'
 import { bindingOf } from './records.ts'
 import { Sso } from './sso.ts'
 import { tables } from './tables.ts'
@@ -29,6 +29,16 @@ const Options = z.strictObject({
 })
 export type SsoOptions = z.input<typeof Options>
 
+/** Only the host knows by which means a user has signed in. */
+async function accessOf({ records }: Sso, tenantId: string): Promise<AccessResult> {
+  if (!(await records.isEnforced(tenantId))) return { passed: true, message: 'Single sign-on is not enforced.' }
+  return {
+    passed: null,
+    message: 'Users of the tenant must sign in by single sign-on.',
+    remedy: { operation: 'sso.disable', params: { id: tenantId } },
+  }
+}
+
 export const sso = (options: SsoOptions = {}) => {
   const settings = parsed(Options, options, 'sso')
   return defineSatellite({
@@ -42,7 +52,7 @@ export const sso = (options: SsoOptions = {}) => {
     operations,
     errors: [SsoFailed, SsoNotEnabled, SsoRedirectUriTaken, SsoDomainNotAllowed, SsoProviderUnavailable],
     doctor: diagnoses,
-    ...contributions,
+    accessChecks: [{ name: 'singleSignOn', read: (sso, { tenantId }) => accessOf(sso, tenantId) }],
   })
 }
 

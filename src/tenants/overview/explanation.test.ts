@@ -199,6 +199,6 @@ describe('the explanation', () => {
   })
 
   test('rejects an unknown tenant', async () => {
-    await expect(tenancy.tenants.explain('nobody')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+    await expect(tenancy.tenants.explain('unknown')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
   })
 })

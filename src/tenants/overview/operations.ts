@@ -2,7 +2,6 @@ import { z } from 'zod'
 import { Moment, Page, pageOf } from '../../kernel/api/page.ts'
 import { part } from '../../kernel/part.ts'
 import { ATTENTION_SEVERITIES } from '../../kernel/shares/contributions.ts'
-import { byId, tenant } from '../operations/tenant-reads.ts'
 import { TenantNotFound } from '../tenant/errors.ts'
 import { HOST_NAME, TenantId } from '../tenant/tenant.ts'
 import { AttentionList } from './attention.ts'
@@ -13,6 +12,9 @@ import { TimelineEntry } from './timeline.ts'
 
 const { operation } = part<Overview>()
 
+const byId = z.object({ id: TenantId })
+/** Argument of commands. */
+const tenant = { id: 'id of the tenant' }
 const Kind = z.string().min(1).max(64)
 const notRead = (failed: readonly string[]): string | undefined =>
   failed.length > 0 ? `Could not be read in time: ${failed.join(', ')}.` : undefined

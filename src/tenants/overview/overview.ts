@@ -6,9 +6,13 @@ import { refreshed } from '../../kernel/base/cached-query.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { SMALL_SHARE } from '../../kernel/metrics/cached-gauges.ts'
 import type { AttentionEntry, AttentionRequest, AttentionResult } from '../../kernel/shares/contributions.ts'
-import type { Located } from '../registry/registry.ts'
-import type { TenantServices } from '../tenant-services.ts'
+import type { Circuits } from '../circuits/circuits.ts'
+import type { Storage } from '../isolation/drivers.ts'
+import type { MigrationRuns } from '../migrations/runs.ts'
+import type { Plans } from '../registry/plans.ts'
+import type { Located, Registry } from '../registry/registry.ts'
 import type { TroubledBackups } from '../transfers/doctor-queries.ts'
+import type { Transfers } from '../transfers/transfers.ts'
 import { Attention } from './attention.ts'
 import { Counts } from './counts.ts'
 import { Explanations } from './explanation.ts'
@@ -16,8 +20,13 @@ import { listPlacements } from './placements.ts'
 import { findObjects } from './search.ts'
 import { Timelines } from './timeline.ts'
 
-export interface OverviewServices
-  extends Pick<TenantServices, 'registry' | 'circuits' | 'storage' | 'plans' | 'migrations' | 'transfers'> {
+export interface OverviewServices {
+  readonly registry: Registry
+  readonly circuits: Circuits
+  readonly storage: Storage
+  readonly plans: Plans
+  readonly migrations: MigrationRuns
+  readonly transfers: Transfers
   /** Time limit of each part in a search. */
   readonly configuration: { readonly searchTimeoutMs: number }
 }

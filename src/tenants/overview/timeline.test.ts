@@ -20,7 +20,7 @@ const weather = defineSatellite({
   service: () => ({}),
   timeline: KINDS.map((name) => ({
     name,
-    read: (_: object, request: TimelineRequest) => {
+    read: (_: unknown, request: TimelineRequest) => {
       if (isBroken && name === 'rain') throw new Error('no gauge')
       return (kept.get(name) ?? [])
         .filter((entry) => isBefore(entry, request) && !(request.from && entry.at < request.from))
@@ -143,5 +143,5 @@ test('transfers of the tenant are entries', async () => {
 
 test('rejects an unknown tenant and an unknown kind', async () => {
   await expect(list({ kind: 'earthquake' })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
-  await expect(tenancy.tenants.overview.timelines.list('nobody')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+  await expect(tenancy.tenants.overview.timelines.list('unknown')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
 })

@@ -66,7 +66,7 @@ export class Transfers {
       const source = await lockTenant(database, sourceId)
       assertInstalled(source)
       const { isolation, placement } = source
-      if (data) storage.assertCopies(isolation)
+      if (data) storage.assertImports(isolation)
       const row = await register(this.#dependencies, {
         id,
         name,
@@ -112,7 +112,10 @@ export class Transfers {
       if (!undo && to.isolation === row.isolation && to.placement === row.placement) {
         throw TenantState(`Tenant "${id}" is already on ${to.isolation} at placement "${to.placement}".`)
       }
-      if (!undo) for (const { isolation } of [row, to]) storage.assertCopies(isolation)
+      if (!undo) {
+        storage.assertCopies(row.isolation)
+        storage.assertImports(to.isolation)
+      }
       const kind = undo ? 'undo' : 'move'
       const { isolation, placement } = to
       const transfer = await request(kernel, { kind, tenantId: id, isolation, placement })

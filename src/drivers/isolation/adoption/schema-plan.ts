@@ -26,6 +26,8 @@ export interface Roles {
   /** The role of `url`. */
   readonly owner: string
   readonly scope: string
+  /** Rights of the scope role on an object of shared tables; absent: those in a schema of one tenant, also on new objects. */
+  readonly scopeRights?: (object: ObjectFacts) => readonly string[]
 }
 
 /** The part of the facts that a release restores. Stored as JSON. */
@@ -172,7 +174,7 @@ export function adoptionStatements(schema: string, facts: SchemaFacts, roles: Ro
       onSchema,
     ),
     ...facts.objects.flatMap((object) => rightsOfObject(object, roles)),
-    ...Object.entries(DEFAULTS).flatMap(([type, { all, kind }]) => {
+    ...Object.entries(roles.scopeRights ? {} : DEFAULTS).flatMap(([type, { all, kind }]) => {
       const present = defaultsOf(facts.defaults, type, owner)
       const kept = present.filter(mayKeep(kind, roles))
       const ofFormer = type === 'f' ? [] : former.flatMap((role) => rights(role, all))
@@ -209,7 +211,7 @@ function rightsOfObject(object: ObjectFacts, roles: Roles): string[] {
     ...rights(owner, own),
     ...current.filter(isKept),
     ...ofFormer(object.rights ?? []),
-    ...rights(scope, own),
+    ...rights(scope, roles.scopeRights?.(object) ?? own),
   ]
   return [
     ...(object.rights ? rightStatements(target, owner, current, required) : []),

@@ -243,10 +243,4 @@ export const tables: readonly Migration[] = [
       'create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null',
     ],
   },
-  {
-    name: '0003_billing_attention',
-    up: `
-      create index billing_dunning_unpaid on billing_dunning (state, opened_at) where state in ('retrying', 'grace');
-    `,
-  },
 ]

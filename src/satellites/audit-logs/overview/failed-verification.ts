@@ -1,7 +1,11 @@
 /** Keeps the last failed verification in the store, until a verification of the same entries succeeds. */
 import { z } from 'zod'
-import type { Kernel } from '../../kernel/kernel.ts'
-import type { Verification } from './verification.ts'
+import type { Kernel } from '../../../kernel/kernel.ts'
+
+interface Verified {
+  readonly ok: boolean
+  readonly broken: readonly { readonly tenantId: string | null }[]
+}
 
 const KEY = 'audit-verification'
 const MAX_TENANTS = 100
@@ -14,7 +18,7 @@ const Failed = z.object({
   /** Tenants with problems, the first hundred. */
   tenants: z.array(z.string()),
 })
-export type FailedVerification = z.output<typeof Failed>
+type FailedVerification = z.output<typeof Failed>
 
 export class FailedVerifications {
   readonly #kernel: Pick<Kernel, 'store' | 'clock' | 'log'>
@@ -29,7 +33,7 @@ export class FailedVerifications {
   }
 
   /** The result of a verification does not depend on the store. @param tenantId undefined: of all entries */
-  async keep({ ok, broken }: Verification, tenantId?: string): Promise<void> {
+  async keep({ ok, broken }: Verified, tenantId?: string): Promise<void> {
     const { store, clock, log } = this.#kernel
     try {
       if (!ok) {

@@ -20,7 +20,7 @@ const LATE_MS = 15 * 60_000
 const DUNNING = `
   select tenant_id as "tenantId", opened_at as since, grace_until as until, count(*) over () as total
   from multitenancy.billing_dunning
-  where state in ('retrying', 'grace') and state = $3 and ($1::text is null or tenant_id = $1)
+  where closed_at is null and state = $3 and ($1::text is null or tenant_id = $1)
   order by opened_at, subscription_id limit $2`
 
 const USAGE = `
