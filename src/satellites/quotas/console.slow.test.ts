@@ -20,12 +20,7 @@ beforeAll(async () => {
     pro: { limits: { exports: 100, seats: 50 } },
     enterprise: { limits: {} },
   }
-  opened = await openConsole(
-    inject('postgresUrl'),
-    [quotas()],
-    {},
-    { plans: { defaultPlan: 'free', definitions } },
-  )
+  opened = await openConsole(inject('postgresUrl'), [quotas()], {}, { plans: { defaultPlan: 'free', definitions } })
   const { call } = opened
   for (const [id, name] of [
     ['acme', 'Acme'],

@@ -24,7 +24,8 @@ export function Rollout({ flag, draft, onDraft }: RolloutProps) {
   const step = (by: number) => {
     change(Math.min(Math.max((percent ?? 100) + by, 0), 100))
     // A key clicks the button without a focus in the form; Enter then saves.
-    if (!form.current?.contains(document.activeElement)) form.current?.querySelector<HTMLElement>('[type=submit]')?.focus()
+    if (!form.current?.contains(document.activeElement))
+      form.current?.querySelector<HTMLElement>('[type=submit]')?.focus()
   }
   const save = async (event: FormEvent) => {
     event.preventDefault()
