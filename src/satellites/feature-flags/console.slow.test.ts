@@ -73,7 +73,7 @@ test('a flag is created in the panel, and deleted after its key is typed', { tim
   const { page } = console
   await page.getByLabel('Key').fill('beta search')
   await page.getByRole('button', { name: 'Create flag' }).click()
-  await page.getByRole('alert').waitFor()
+  await page.locator('input[name=key][aria-invalid=true]').waitFor()
   console.expect(/422|400/)
   await page.getByLabel('Key').fill('beta-search')
   await page.getByLabel('On', { exact: true }).check()
