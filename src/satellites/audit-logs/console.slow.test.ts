@@ -72,9 +72,7 @@ test('the key h shows the history of a tenant', { timeout: LIMIT_MS }, async () 
   expect(console.complaints).toEqual([])
 })
 
-test('a verification shows its result on the page, and an entry changed behind the triggers', {
-  timeout: LIMIT_MS,
-}, async () => {
+test('a verification shows its result on the page', { timeout: LIMIT_MS }, async () => {
   const { auditLogs: logs } = opened.tenancy as any
   await logs.sealer.seal(new AbortController().signal)
   await using console = await opened.open('/tenants/acme/audit')
