@@ -59,7 +59,14 @@ describe('the published package', () => {
     }
     expect(globSync('dist/**/*.tsx', { cwd: ROOT })).toEqual([])
     expect(globSync('dist/http/console/build.*', { cwd: ROOT })).toEqual([])
-    const libraries = ['vite', 'react', 'react-dom', '@base-ui/react', '@tanstack/react-query', '@tanstack/react-router']
+    const libraries = [
+      'vite',
+      'react',
+      'react-dom',
+      '@base-ui/react',
+      '@tanstack/react-query',
+      '@tanstack/react-router',
+    ]
     expect(libraries.filter((name) => name in PACKAGE.dependencies)).toEqual([])
   })
 

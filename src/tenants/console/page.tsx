@@ -111,7 +111,9 @@ function Facts({ tenant }: { tenant: Tenant }) {
 
 /** The usual next action as a button, and all in a menu. */
 function Actions({ tenant }: { tenant: Tenant }) {
-  const [next] = actionsOf('tenant', tenant).filter(({ isDestructive }) => !isDestructive)
+  const [next] = actionsOf('tenant', tenant).filter(
+    ({ name, isDestructive }) => name.startsWith('tenants.') && !isDestructive,
+  )
   const isUrgent = tenant.status !== 'active' || tenant.maintenance !== null
   const entries = menuEntriesOf('tenant', tenant)
   return (
