@@ -29,7 +29,7 @@ export function ExportButton<Name extends OperationName>({ operation, input, fil
     }
   }
   return (
-    <Button data-key="e" isRunning={isRunning} onClick={run}>
+    <Button shortcut="e" isRunning={isRunning} onClick={run}>
       {text.exportCsv}
     </Button>
   )
