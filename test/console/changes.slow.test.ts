@@ -1,5 +1,5 @@
 /** The stream of changes in a browser: which queries an event reads again, and one stream for all tabs. */
-import type { BrowserContext, Page } from 'playwright-core'
+import type { BrowserContext, Page, Request } from 'playwright-core'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenedConsole, openConsole, PREFIX, SETUP_LIMIT_MS, STEP_LIMIT_MS } from './console.fixture.ts'
 
@@ -29,12 +29,11 @@ function streamsOf(context: BrowserContext) {
     open.add(response.request())
     notify()
   })
-  for (const end of ['requestfailed', 'requestfinished'] as const) {
-    context.on(end, (request) => {
-      open.delete(request)
-      notify()
-    })
+  const end = (request: Request) => {
+    open.delete(request)
+    notify()
   }
+  context.on('requestfailed', end).on('requestfinished', end)
   return {
     count: () => open.size,
     async reaches(count: number): Promise<void> {

@@ -20,9 +20,9 @@ const widgetStore = createStore<typeof import('./menu-popup.tsx') | undefined>(u
 /** Replaces the plain buttons by triggers. The focus stays. */
 export async function loadMenus(): Promise<void> {
   if (widgetStore.get()) return
-  const widget = await import('./menu-popup.tsx')
+  const { Trigger, MenuPopup } = await import('./menu-popup.tsx')
   const focusedId = document.activeElement?.id
-  widgetStore.set(widget)
+  widgetStore.set({ Trigger, MenuPopup })
   await new Promise(requestAnimationFrame)
   if (focusedId && document.activeElement === document.body) document.getElementById(focusedId)?.focus()
 }

@@ -13,7 +13,7 @@ import { ProblemView } from './base/problem.tsx'
 import { text } from './base/text.ts'
 import { ChangedMeanwhile, isChangedMeanwhile } from './changed.tsx'
 import { Form } from './form.tsx'
-import { Skeleton } from './table.tsx'
+import { Skeleton } from './lists/table.tsx'
 
 interface Props<Read extends OperationName, Change extends OperationName> {
   readonly read: Read

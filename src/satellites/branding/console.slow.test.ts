@@ -62,6 +62,8 @@ test('the form saves, an empty field removes its value, and the contrast follows
 test('a hostile style sheet stays in the box of the preview, and loads nothing', { timeout: LIMIT_MS }, async () => {
   await using console = await opened.open('/tenants/acme/branding')
   const { page } = console
+  const failed: unknown[] = []
+  page.on('requestfailed', (request) => failed.push([request.url(), request.failure()?.errorText]))
   const heading = page.getByRole('heading', { level: 1 })
   await page.getByLabel('Style sheet').waitFor()
   const before = await heading.boundingBox()
@@ -77,6 +79,9 @@ test('a hostile style sheet stays in the box of the preview, and loads nothing',
   expect(await heading.boundingBox()).toEqual(before)
   console.expect(/csp-violation img-src https:\/\/evil\.example|Content Security Policy|Loading the image/)
   console.expect(/@import/)
+  // The browser reports the blocked request; the policy ends it before it is sent.
+  console.expect(/request to https:\/\/evil\.example\/y/)
+  expect(new Set(failed.map(String))).toEqual(new Set(['https://evil.example/y,csp']))
   expect(console.complaints).toEqual([])
   await page.getByRole('button', { name: 'Save changes' }).click()
   await page.locator('.field-error').waitFor()

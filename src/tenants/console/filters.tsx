@@ -2,7 +2,7 @@
 import { useState } from 'react'
 import type { Query, Result } from '../../console/api/contract.ts'
 import { Button } from '../../console/components/base/button.tsx'
-import { Chips } from '../../console/components/chips.tsx'
+import { Chips } from '../../console/components/lists/chips.tsx'
 import { Select } from '../../console/components/select.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { useSearch, useSetSearch } from '../../console/routing/router.tsx'

@@ -61,7 +61,6 @@ export const text = {
   clearAll: 'Clear all',
   remove: (name: string) => `Remove ${name}`,
   noOptions: 'No results',
-  exportCsv: 'Export CSV',
   exportJson: 'Export JSON',
   forbiddenTitle: 'Not permitted',
   forbidden: (token: string, operations: readonly string[]) => `“${token}” may not call ${list.format(operations)}.`,

@@ -2,7 +2,7 @@
 import { menuEntriesOf } from '../../components/actions.tsx'
 import { Empty, PageHeader } from '../../components/base/page.tsx'
 import { Time } from '../../components/base/time.tsx'
-import { type Column, Table } from '../../components/table.tsx'
+import { type Column, Table } from '../../components/lists/table.tsx'
 import { type Item, useList } from '../../data/queries.ts'
 import { text } from './text.ts'
 

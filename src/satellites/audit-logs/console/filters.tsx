@@ -1,6 +1,6 @@
 /** Filters of the audit log, with the values that its newest entries have. */
 import type { ReactNode } from 'react'
-import { FilterDay, FilterSelect } from '../../../console/components/filters.tsx'
+import { FilterDay, FilterSelect } from '../../../console/components/lists/filters.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import type { SearchOf } from '../../../console/routing/search.ts'
 import { text } from './text.ts'

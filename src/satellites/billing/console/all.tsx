@@ -1,12 +1,12 @@
 /** Billing of all tenants. The navigation opens it with the filter "in dunning". */
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
-import { Chips } from '../../../console/components/base/chips.tsx'
-import { ExportButton } from '../../../console/components/base/export.tsx'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
 import { Time } from '../../../console/components/base/time.tsx'
-import { type Column, Table } from '../../../console/components/table.tsx'
+import { Chips } from '../../../console/components/lists/chips.tsx'
+import { ExportButtons } from '../../../console/components/lists/export.tsx'
+import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { type Item, useList } from '../../../console/data/queries.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
 import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
@@ -56,13 +56,14 @@ export default function AllBilling() {
   return (
     <>
       <PageHeader title={text.billing}>
-        <ExportButton operation="billing.list" input={{ query }} file="billing" />
+        <ExportButtons name="billing.list" input={{ query }} file="billing" />
       </PageHeader>
       <div className="toolbar">
         <Chips
           label={text.dunningFilter}
+          all={text.allDunning}
+          choices={text.dunningFilters}
           value={dunning}
-          options={text.dunningFilters}
           onChange={(value) => setSearch({ dunning: value })}
         />
         <select

@@ -2,7 +2,7 @@
 import type { Result } from '../../../console/api/contract.ts'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
-import { type Column, Table } from '../../../console/components/table.tsx'
+import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { href } from '../../../console/routing/links.ts'
 import { text } from './text.ts'

@@ -2,11 +2,11 @@
 import type { ReactNode } from 'react'
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
-import { Chips } from '../../../console/components/base/chips.tsx'
 import { Empty } from '../../../console/components/base/page.tsx'
 import { Status } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
-import { type Column, Table } from '../../../console/components/table.tsx'
+import { Chips } from '../../../console/components/lists/chips.tsx'
+import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import type { List } from '../../../console/data/queries.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
 import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
@@ -94,8 +94,9 @@ export function StateFilter() {
   return (
     <Chips
       label={text.filter}
+      all={text.all}
+      choices={text.filters}
       value={active}
-      options={text.filters}
       onChange={(value) => setSearch({ active: value })}
     />
   )

@@ -32,10 +32,10 @@ export const text = {
   },
   states: { active: 'Active', expired: 'Expired', ended: 'Ended' },
   filter: 'Filter by state',
+  all: 'All',
   filters: [
-    [undefined, 'All'],
-    ['true', 'Active'],
-    ['false', 'Past'],
+    { value: 'true', title: 'Active' },
+    { value: 'false', title: 'Past' },
   ] as const,
   ofTenant: (id: string) => `Tenant: ${id}`,
   empty: 'No impersonations yet',

@@ -1,6 +1,6 @@
 /** Metric and period of a screen, in the address. */
 import type { ReactNode } from 'react'
-import { Chips, FilterSelect } from '../../../console/components/filters.tsx'
+import { Chips, FilterSelect } from '../../../console/components/lists/filters.tsx'
 import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
 import { text } from './text.ts'
 

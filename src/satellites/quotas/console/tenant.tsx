@@ -2,7 +2,7 @@
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Empty, Section } from '../../../console/components/base/page.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
-import { type Column, Table } from '../../../console/components/table.tsx'
+import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { useParams } from '../../../console/routing/router.tsx'
 import { QuotaBar } from './bar.tsx'

@@ -3,7 +3,7 @@
 import type { Result } from '../../../console/api/contract.ts'
 import { formatNumber } from '../../../console/components/base/text.ts'
 import { ExactTime, exactTime } from '../../../console/components/base/time.tsx'
-import { Skeleton } from '../../../console/components/table.tsx'
+import { Skeleton } from '../../../console/components/lists/table.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { text } from './text.ts'
 

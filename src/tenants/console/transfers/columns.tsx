@@ -1,7 +1,7 @@
 /** Columns of lists of transfers. */
 import { Status } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
-import type { Column } from '../../../console/components/table.tsx'
+import type { Column } from '../../../console/components/lists/table.tsx'
 import { tenantHref } from '../../../console/routing/links.ts'
 import { hasEnded, type TransferOf } from './progress.tsx'
 import { text } from './text.ts'

@@ -5,7 +5,7 @@ import { Empty, Facts, Section } from '../../../console/components/base/page.tsx
 import { Badge, Status } from '../../../console/components/base/status.tsx'
 import { formatBytes } from '../../../console/components/base/text.ts'
 import { ExactTime } from '../../../console/components/base/time.tsx'
-import { type Column, Table } from '../../../console/components/table.tsx'
+import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { type Item, useList, useOperation } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'

@@ -1,11 +1,11 @@
 /** Downloads all items of a list that match its filters, as CSV or as JSON lines. Key: `e` for CSV. */
 import { useState } from 'react'
-import type { Input, OperationName } from '../api/contract.ts'
-import { callForResponse } from '../data/call.ts'
-import { notify } from '../data/notices.ts'
-import { toProblem } from '../data/problem.ts'
-import { Button } from './base/button.tsx'
-import { text } from './base/text.ts'
+import type { Input, OperationName } from '../../api/contract.ts'
+import { callForResponse } from '../../data/call.ts'
+import { notify } from '../../data/notices.ts'
+import { toProblem } from '../../data/problem.ts'
+import { Button } from '../base/button.tsx'
+import { text } from '../base/text.ts'
 
 const FORMATS = { csv: 'text/csv', ndjson: 'application/x-ndjson' } as const
 type Format = keyof typeof FORMATS

@@ -1,8 +1,8 @@
 /** Filters of a list above its rows: selects and days, and the active ones with a button that removes each. */
-import { Button } from './base/button.tsx'
-import { Icon } from './base/icon.tsx'
-import { Empty } from './base/page.tsx'
-import { text } from './base/text.ts'
+import { Button } from '../base/button.tsx'
+import { Icon } from '../base/icon.tsx'
+import { Empty } from '../base/page.tsx'
+import { text } from '../base/text.ts'
 
 type Option = readonly [value: string, title: string]
 

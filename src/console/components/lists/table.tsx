@@ -5,13 +5,13 @@
  * - In a narrow container it becomes a list: the first column as heading, then the next two.
  */
 import { type MouseEvent, memo, type ReactNode, useEffect, useMemo, useRef } from 'react'
-import type { List } from '../data/queries.ts'
-import { registerRows } from '../routing/current.ts'
-import { Button } from './base/button.tsx'
-import { ProblemView } from './base/problem.tsx'
-import { text } from './base/text.ts'
-import { MenuTrigger } from './menu.tsx'
-import type { MenuEntry } from './menu-entry.ts'
+import type { List } from '../../data/queries.ts'
+import { registerRows } from '../../routing/current.ts'
+import { Button } from '../base/button.tsx'
+import { ProblemView } from '../base/problem.tsx'
+import { text } from '../base/text.ts'
+import { MenuTrigger } from '../menu.tsx'
+import type { MenuEntry } from '../menu-entry.ts'
 import { type Selection, useIsSelected, useSelected } from './selection.ts'
 
 export interface Column<Row> {

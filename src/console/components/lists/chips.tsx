@@ -1,5 +1,5 @@
 /** A filter with few values: buttons of which one is pressed, each with the number of its objects. */
-import { formatNumber } from './base/text.ts'
+import { formatNumber } from '../base/text.ts'
 
 export interface Choice<Value> {
   readonly value: Value
