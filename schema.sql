@@ -480,11 +480,7 @@ select unnest(array[
 analyze multitenancy.tenants
 
 -- tenants/0004_attention
-alter table transfers add progressed_at timestamptz(3);
-create index transfers_failed on transfers (finished_at) where state = 'failed';
-create index tenants_suspended on tenants (suspended_at) where status = 'suspended' and purged_at is null;
-create index tenants_in_maintenance on tenants ((maintenance->>'since'))
-  where maintenance is not null and purged_at is null;
+alter table transfers add progressed_at timestamptz(3)
 
 -- tenants/0005_list_indexes
 drop index concurrently if exists tenants_name_page;
@@ -501,6 +497,12 @@ drop index concurrently if exists tenants_maintenance_page;
 create index concurrently tenants_maintenance_page on tenants (created_at desc, id desc) where maintenance is not null and purged_at is null;
 drop index concurrently if exists tenants_metadata;
 create index concurrently tenants_metadata on tenants using gin (metadata jsonb_ops) with (gin_pending_list_limit = 256) where purged_at is null;
+drop index concurrently if exists tenants_suspended;
+create index concurrently tenants_suspended on tenants (suspended_at) where status = 'suspended' and purged_at is null;
+drop index concurrently if exists tenants_in_maintenance;
+create index concurrently tenants_in_maintenance on tenants ((maintenance->>'since')) where maintenance is not null and purged_at is null;
+drop index concurrently if exists transfers_failed;
+create index concurrently transfers_failed on transfers (finished_at) where state = 'failed';
 drop index concurrently if exists transfers_newest;
 create index concurrently transfers_newest on transfers (created_at desc, id desc);
 drop index concurrently if exists transfers_state_page;
@@ -1728,9 +1730,11 @@ do $$ begin
     end $$
 
 -- webhooks/0007_webhook_attention
-create index webhook_subscriptions_failing on webhook_subscriptions (failing_since)
-  where deleted_at is null and (failing_since is not null or disabled_reason is not null);
-create index webhook_counters_failed on webhook_counters (since) where failed > 0;
+drop index concurrently if exists webhook_subscriptions_failing;
+create index concurrently webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+         where deleted_at is null and (failing_since is not null or disabled_reason is not null);
+drop index concurrently if exists webhook_counters_failed;
+create index concurrently webhook_counters_failed on webhook_counters (since) where failed > 0
 
 -- webhooks/0008_webhook_urls
 drop index concurrently if exists webhook_subscriptions_urls;

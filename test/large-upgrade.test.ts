@@ -59,6 +59,18 @@ test('an upgrade rewrites no table under a lock', async () => {
   })
 })
 
+test('an upgrade creates no index of an existing table under a lock', () => {
+  const locking = tables.flatMap(({ part, migrations }) =>
+    migrations.flatMap(({ name, up }) => {
+      if (name in (released[part] ?? {}) || typeof up !== 'string') return []
+      const created = new Set(Array.from(up.matchAll(/create table (\w+)/g), ([, table]) => table))
+      const indexed = Array.from(up.matchAll(/create (?:unique )?index \w+ on (\w+)/g), ([, table]) => table)
+      return indexed.filter((table) => !created.has(table)).map((table) => `${part}/${name}: ${table}`)
+    }),
+  )
+  expect(locking).toEqual([])
+})
+
 test('an upgrade numbers existing seals in the order of time, before seals that are added meanwhile', async () => {
   await withDatabase(async (database) => {
     await migrate(database, releasedWith())

@@ -26,7 +26,7 @@ export interface AttentionRequest {
   readonly now: Date
 }
 
-/** A condition that an operator should look at. Its operation shows it. */
+/** A condition that an operator should look at. Its operation shows it: callers without that operation do not receive the entry. */
 export interface AttentionEntry extends OperationCall {
   readonly tenantId: string | null
   readonly title: string
@@ -80,7 +80,10 @@ export interface TimelineEntry extends OperationCall {
 }
 
 /** Entries of one kind, which is its name, by (at, id), the newest first; ids in the order of their bytes. */
-export type TimelineSource<Service = any> = Share<Service, TimelineRequest, readonly TimelineEntry[]>
+export interface TimelineSource<Service = any> extends Share<Service, TimelineRequest, readonly TimelineEntry[]> {
+  /** Of a tenant. Callers without it do not receive entries of this kind. */
+  readonly operation: string
+}
 
 /** Kind of the timeline that has the changes of the audit log; `tenants.explain` finds the change behind a failed check there. */
 export const CHANGES = 'change'

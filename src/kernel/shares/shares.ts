@@ -3,7 +3,7 @@
  * results of the others stay.
  */
 import { forEachConcurrent } from '../base/concurrency.ts'
-import { asSystem } from '../base/context.ts'
+import { asSystem, currentContext } from '../base/context.ts'
 import { Deadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
 import type { AccessCheck, AttentionSource, Contributions, Share, TimelineSource } from './contributions.ts'
@@ -77,6 +77,12 @@ const bound = <One extends Share>({ read, ...share }: One, service: unknown): Bo
   ...share,
   read: (request) => read(service, request),
 })
+
+/** Whether the caller may call the operation of a result, which reads the object. Callers without a token may. */
+export function isReadable({ operation }: { readonly operation: string }): boolean {
+  const { grant } = currentContext()
+  return !grant || grant.operations.has(operation)
+}
 
 /** Names of the shares that have failed. */
 export const failedOf = (results: readonly ShareResult<Pick<Share, 'name'>, unknown>[]): string[] =>

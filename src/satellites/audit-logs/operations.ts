@@ -1,10 +1,11 @@
 import { z } from 'zod'
 import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/api/export-format.ts'
 import { Moment, Page, pageOf } from '../../kernel/api/page.ts'
-import { NotFound } from '../../kernel/base/errors.ts'
+import { defineError, NotFound } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
 import { FindingsStand } from '../../kernel/doctor/doctor.ts'
 import { part } from '../../kernel/part.ts'
+import { isReadable } from '../../kernel/shares/shares.ts'
 import { TenantNotFound } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import type { AuditLogs } from './audit-logs.ts'
@@ -14,6 +15,7 @@ import { AuditEntry } from './model/entry.ts'
 import { Verification } from './verification.ts'
 
 const { operation } = part<AuditLogs>()
+const Forbidden = defineError('E_FORBIDDEN', 403, 'Not allowed')
 
 const EXPORTS =
   'With `Accept: application/x-ndjson` or `text/csv` the response is an export: a stream of all items that match the filters, ' +
@@ -145,7 +147,7 @@ export const operations = [
     summary: 'Read a tenant and its objects at a time, and the changes since then, from the audit log',
     description:
       'Settings, flags, webhook subscriptions, subscriptions, branding and single sign-on are reconstructed from the states before and ' +
-      'after their changes, so the result is as complete as the log: it lacks objects without an entry. Secrets are not in the log.',
+      'after their changes, so the result is as complete as the log: it lacks objects without an entry. Secrets are not in the log. The token must also permit `auditLogs.list`.',
     params: z.object({ id: TenantId }),
     query: z
       .strictObject({
@@ -171,7 +173,10 @@ export const operations = [
       ],
       message: ({ plan, changes }) => `plan: ${plan ?? '-'}; changes since then: ${number(changes.length)}`,
     },
-    handle: (auditLogs, { params, query }) => auditLogs.at(params.id, query),
+    handle: (auditLogs, { params, query }) => {
+      if (!isReadable({ operation: 'auditLogs.list' })) throw Forbidden('The token may not call auditLogs.list.')
+      return auditLogs.at(params.id, query)
+    },
   }),
   operation({
     name: 'auditLogs.verify',

@@ -49,7 +49,7 @@ export const contributions: Contributions<Billing> = {
     { name: 'usageUnreported', severity: 'high', read: unreported },
   ],
   accessChecks: [{ name: 'dunning', read: unpaid }],
-  timeline: [{ name: 'dunning', read: timeline }],
+  timeline: [{ name: 'dunning', operation: 'billing.get', read: timeline }],
 }
 
 const billingOf = (tenantId: string) => ({ operation: 'billing.get', params: { id: tenantId } })

@@ -7,7 +7,9 @@ import {
 } from '../../kernel/shares/contributions.ts'
 import type { Impersonations } from './impersonation.ts'
 
-export const contributions: Contributions<Impersonations> = { timeline: [{ name: 'impersonation', read: timeline }] }
+export const contributions: Contributions<Impersonations> = {
+  timeline: [{ name: 'impersonation', operation: 'impersonations.list', read: timeline }],
+}
 
 async function timeline(
   impersonations: Impersonations,

@@ -42,7 +42,7 @@ export const contributions: Contributions<Quotas> = {
     },
   ],
   accessChecks: [{ name: 'quotas', read: exhausted }],
-  timeline: [{ name: 'quota', read: timeline }],
+  timeline: [{ name: 'quota', operation: 'quotas.get', read: timeline }],
 }
 
 function alerts(kinds: readonly string[], worse: readonly string[], title: string): AttentionSource<Quotas>['read'] {

@@ -67,7 +67,7 @@ export const contributions: Contributions<Webhooks> = {
     { name: 'deliveriesFailed', severity: 'high', read: failed },
     { name: 'webhookQueue', severity: 'high', read: overdue },
   ],
-  timeline: [{ name: 'deliveries', read: failedByHour }],
+  timeline: [{ name: 'deliveries', operation: 'webhooks.list', read: failedByHour }],
 }
 
 /** The subscriptions of the owner. */

@@ -210,13 +210,15 @@ describe('permissions', () => {
     world.tenancy.tokens.create({ name: `${may} ${tenants} ${Math.random()}`, may, tenants })
 
   test('a token receives the changes that it could read, of its tenants', async () => {
-    const [ofAcme, ofWebhooks, reader] = await Promise.all([
+    const [ofAcme, ofWebhooks, counter, reader] = await Promise.all([
       tokenOf(['tenants.*'], ['acme']),
       tokenOf(['tokens.list']),
+      tokenOf(['tenants.counts']),
       tokenOf(['read']),
     ])
     const limited = await read(there, { 'x-admin-token': ofAcme.token })
     const foreign = await read(there, { 'x-admin-token': ofWebhooks.token })
+    const counts = await read(there, { 'x-admin-token': counter.token })
     const all = await read(there, { 'x-admin-token': reader.token })
     await world.tenancy.tenants.update('globex', { name: 'Four' })
     await world.tenancy.tokens.delete((await tokenOf(['admin'])).id)
@@ -227,6 +229,7 @@ describe('permissions', () => {
     )
     await eventually(() => expect(limited.events.map(({ data }) => data.tenantId)).toEqual(['acme']))
     expect(namesOf(foreign)).toEqual(['tokens.create', 'tokens.delete'])
+    expect(counts.events).toEqual([])
     const request = new Request(ACTIVITY, { headers: { 'x-admin-token': ofAcme.token } })
     const listed = await ((await there.fetch(request)).json() as Promise<{ data: { tenantId: string }[] }>)
     expect(new Set(listed.data.map(({ tenantId }) => tenantId))).toEqual(new Set(['acme']))

@@ -18,14 +18,15 @@ export type ActivityChange = z.output<typeof ActivityChange>
 export type MayRead = (grant: Grant | undefined, change: Pick<ActivityChange, 'action' | 'tenantId'>) => boolean
 
 /**
- * A caller reads the changes that it could also read by a GET of the same kind (`webhooks.get` for `webhooks.update`), of the same tenant.
+ * A caller reads the changes of objects that it could also read (by `webhooks.get` or a list for `webhooks.update`), of the same tenant.
  * Changes of other kinds require every GET.
  *
  * @param operations all operations of the API
  */
 export function readsOf(operations: readonly AnyOperation[]): MayRead {
   const reads = operations.filter(({ method, scope }) => method === 'GET' && !scope)
-  const byKind = Map.groupBy(reads, ({ name }) => kindOf(name))
+  const ofObjects = reads.filter(({ name }) => READS_OBJECTS.test(name))
+  const byKind = Map.groupBy(ofObjects, ({ name }) => kindOf(name))
   return (grant, { action, tenantId }) => {
     if (!grant) return true
     const own = byKind.get(kindOf(action))
@@ -33,5 +34,8 @@ export function readsOf(operations: readonly AnyOperation[]): MayRead {
     return reads.every((one) => mayCallFor(grant, one, tenantId ?? undefined))
   }
 }
+
+/** Others return numbers, such as `tenants.counts`. */
+const READS_OBJECTS = /\.(get|list|listAll)$/
 
 const kindOf = (name: string): string => name.split('.', 1)[0] ?? name

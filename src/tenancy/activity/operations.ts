@@ -21,7 +21,7 @@ export const operations = [
     description:
       `With \`Accept: ${EVENTS}\` the response is a stream of server-sent events: \`change\` with \`{ action, tenantId, target, at }\`, ` +
       'and `gap` after possibly missed changes: read again. It has changes by operators, hosts and Tenantry in every process, never values, ' +
-      'deliveries or usage; only those that the token could read by a GET, of its tenants. `Last-Event-ID` continues after one of the ' +
+      'deliveries or usage; only those of objects that the token could read, of its tenants. `Last-Event-ID` continues after one of the ' +
       'last 1,000 changes. A comment follows 15 s without an event. The stream ends when the token or session ends. A process has at most ' +
       '100 streams. Otherwise the response lists the last changes that this process has received since its start.',
     query: z.strictObject(Page.shape),

@@ -112,6 +112,14 @@ describe('a bulk job', () => {
     expect(await run({ operation: 'tenants.delete', tenantIds: ['b6'] })).toMatchObject({ done: 1 })
   })
 
+  test('selects tenants by a member of their metadata', async () => {
+    await world.tenancy.tenants.update('b3', { metadata: { crmId: 4711 } })
+    const members = { includeDeleted: 'true', inMaintenance: false, createdFrom: '2000-01-01', createdTo: '9000-01-01' }
+    const filter = { ...members, 'metadata.crmId': '4711' }
+    expect(await resultsOf(await run({ operation: 'tenants.suspend', filter }))).toEqual({ b3: 'done' })
+    expect(await statusOf('b1')).toBe('active')
+  })
+
   test('a change is recorded with the caller and the request of the start', async () => {
     const { token } = await world.tenancy.tokens.create({ name: `ann-${Math.random()}`, may: ['admin'] })
     const { json } = await call('POST /bulk', { operation: 'tenants.setPlan', plan: 'pro', tenantIds: ['b1'] }, token, {
@@ -186,7 +194,8 @@ describe('a request', () => {
     [{ operation: 'tenants.suspend', tenantIds: ['b1'], filter: {} }, 'tenantIds'],
     [{ operation: 'tenants.suspend', tenantIds: ['b1'], plan: 'pro' }, 'plan'],
     [{ operation: 'tenants.setPlan', tenantIds: ['b1'] }, 'plan'],
-    [{ operation: 'tenants.suspend', filter: { colour: 'red' } }, 'filter'],
+    [{ operation: 'tenants.suspend', filter: { colour: 'red' } }, 'colour'],
+    [{ operation: 'tenants.suspend', filter: { cursor: 'x' } }, 'cursor'],
     [{ operation: 'tenants.suspend', filter: { q: 'matches nothing' } }, 'filter'],
     [{ operation: 'tenants.suspend', tenantIds: Array.from({ length: 10_001 }, (_, n) => `t${n}`) }, 'tenantIds'],
     [{ operation: 'tenants.erase', tenantIds: ['b1'] }, 'operation'],

@@ -11,6 +11,7 @@ import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
+import { filterOf, TenantSelection } from '../operations/tenant-reads.ts'
 import type { TenantFilter } from '../registry/registry.ts'
 import { PlanNotFound, PlanResolvedByHost, tenantNotFound } from '../tenant/errors.ts'
 import type { TenantTables } from '../tenant/tables.ts'
@@ -62,7 +63,7 @@ export class Bulk {
     const input = inputOf(valid)
     assertPermitted([operation, ...(tenantIds ? [] : ['tenants.list'])])
     this.#assertPlan(input)
-    const ids = tenantIds ? [...new Set(tenantIds)] : await this.#matching(filter as Partial<TenantFilter>)
+    const ids = tenantIds ? [...new Set(tenantIds)] : await this.#matching(filterOf(filter, TenantSelection))
     const items = dryRun ? await this.#predicted(operation, input, ids) : ids.map(pendingItem)
     const { database, clock, jobs, events } = this.#dependencies.kernel
     const { actor, requestId, grant } = currentContext()
@@ -179,18 +180,18 @@ export class Bulk {
 
   async #matching(filter: Partial<TenantFilter>): Promise<string[]> {
     const { tenants } = this.#dependencies
-    const ids: string[] = []
+    const ids = new Set<string>() // a tenant that changes meanwhile may be on two pages
     let cursor: string | undefined
     do {
       const page = await tenants.list({ ...filter, limit: PAGE, ...(cursor ? { cursor } : {}) })
-      ids.push(...page.data.map(({ id }) => id))
+      for (const { id } of page.data) ids.add(id)
       cursor = page.nextCursor ?? undefined
-      if (ids.length > MAX_TENANTS || (cursor && ids.length === MAX_TENANTS)) {
+      if (ids.size > MAX_TENANTS || (cursor && ids.size === MAX_TENANTS)) {
         throw invalid([{ path: 'filter', message: `matches more than ${MAX_TENANTS} tenants; choose a narrower one` }])
       }
     } while (cursor)
-    if (ids.length === 0) throw invalid([{ path: 'filter', message: 'matches no tenant' }])
-    return ids
+    if (ids.size === 0) throw invalid([{ path: 'filter', message: 'matches no tenant' }])
+    return [...ids]
   }
 
   async #predicted(operation: BulkJobRow['operation'], input: BulkInput, ids: readonly string[]): Promise<Item[]> {

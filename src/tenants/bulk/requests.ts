@@ -1,8 +1,7 @@
 /** Requests of bulk jobs, and what callers read about them. */
 import { z } from 'zod'
-import { Page } from '../../kernel/api/page.ts'
 import { defineError } from '../../kernel/base/errors.ts'
-import { listTenants } from '../operations/tenant-reads.ts'
+import { TenantSelection } from '../operations/tenant-reads.ts'
 import { TenantId } from '../tenant/tenant.ts'
 import { BULK_OPERATIONS, type BulkInput, type BulkOperation, Input } from './input.ts'
 import type { BulkItemRow, BulkJobRow } from './tables.ts'
@@ -19,11 +18,6 @@ const INPUTS: Partial<Record<BulkOperation, readonly (keyof BulkInput)[]>> = {
   'tenants.enterMaintenance': ['message', 'retryAfterSeconds'],
 }
 
-/** The query of the list of tenants. */
-export const BulkFilter = (listTenants.query as z.ZodObject).omit(
-  Object.fromEntries(Object.keys(Page.shape).map((name) => [name, true])) as Record<string, true>,
-)
-
 export const BulkRequest = z
   .strictObject({
     operation: z.enum(BULK_OPERATIONS).meta({ description: 'Operation for each tenant', example: 'tenants.suspend' }),
@@ -33,7 +27,7 @@ export const BulkRequest = z
       .max(MAX_TENANTS)
       .optional()
       .meta({ description: 'Ids of the tenants; or `filter`' }),
-    filter: BulkFilter.optional().meta({
+    filter: TenantSelection.optional().meta({
       description:
         'Query of `tenants.list` in place of `tenantIds`; `{}` selects all. The tenants are selected at the start',
     }),

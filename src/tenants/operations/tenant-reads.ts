@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { Moment, Page, pageOf } from '../../kernel/api/page.ts'
+import { Moment, MomentOrDate, Page, pageOf } from '../../kernel/api/page.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { operation, resource } from '../part.ts'
 import { SORTS, type TenantFilter } from '../registry/registry.ts'
@@ -61,9 +61,25 @@ const TenantQuery = z
   })
   .catchall(z.string().max(1_024))
 
+const { includeDeleted, inMaintenance, createdFrom, createdTo } = TenantQuery.shape
+const orBoolean = (schema: typeof includeDeleted) =>
+  z.union([flag, z.boolean()]).optional().meta({ description: schema.description })
+const orDate = (schema: typeof createdFrom) => MomentOrDate.optional().meta({ description: schema.description })
+
+/** The query without pages, as text or with its values. */
+export const TenantSelection = TenantQuery.omit({ limit: true, cursor: true }).extend({
+  includeDeleted: orBoolean(includeDeleted),
+  inMaintenance: orBoolean(inMaintenance),
+  createdFrom: orDate(createdFrom),
+  createdTo: orDate(createdTo),
+})
+
 /** Takes the parameters `metadata.<key>`, and rejects any other that the schema does not name. */
-function filterOf(query: z.output<typeof TenantQuery>): TenantFilter {
-  const known = new Set(Object.keys(TenantQuery.shape))
+export function filterOf<Query extends z.output<typeof TenantSelection>>(
+  query: Query,
+  schema: z.ZodObject = TenantQuery,
+): Query & Pick<TenantFilter, 'metadata'> {
+  const known = new Set(Object.keys(schema.shape))
   const others = Object.entries(query).filter(([name]) => !known.has(name)) as [string, string][]
   const errors = others
     .filter(([name]) => !name.startsWith(METADATA) || name.length === METADATA.length)
@@ -73,7 +89,7 @@ function filterOf(query: z.output<typeof TenantQuery>): TenantFilter {
   }
   if (errors.length > 0) throw invalid(errors)
   const metadata = Object.fromEntries(others.map(([name, value]) => [name.slice(METADATA.length), value]))
-  const named = Object.fromEntries(Object.entries(query).filter(([name]) => known.has(name))) as typeof query
+  const named = Object.fromEntries(Object.entries(query).filter(([name]) => known.has(name))) as Query
   return others.length > 0 ? { ...named, metadata } : named
 }
 

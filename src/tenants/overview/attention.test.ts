@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import { NO_ATTENTION } from '../../kernel/shares/contributions.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
@@ -204,4 +205,15 @@ describe('the list', () => {
       message: expect.stringContaining('storm'),
     })
   })
+})
+
+test('a token receives only entries whose operation it may call', async () => {
+  const listedWith = (...operations: string[]) => {
+    const grant = { bounds: [['*']] as const, operations: new Set(operations), tenants: null, expiresAt: null }
+    return enterContext({ ...currentContext(), grant }, () =>
+      tenancy.tenants.overview.attention.list({ kind: 'storm' }),
+    )
+  }
+  expect((await listedWith('health.get')).totals).toMatchObject([{ total: 1_000 }])
+  expect(await listedWith('attention.list')).toMatchObject({ data: [], totals: [], failed: [] })
 })

@@ -9,7 +9,7 @@ import {
   type AttentionSeverity,
   type AttentionSource,
 } from '../../kernel/shares/contributions.ts'
-import { failedOf, type ShareResult } from '../../kernel/shares/shares.ts'
+import { failedOf, isReadable, type ShareResult } from '../../kernel/shares/shares.ts'
 
 /** Of one kind. */
 const MAX_ENTRIES = 50
@@ -74,9 +74,9 @@ export class Attention {
       throw invalid([{ path: 'kind', message: `must be one of ${kinds.join(', ')}` }])
     }
     const { at, results } = await this.#read(tenantId)
-    const wanted = results.filter(
-      ({ share }) => (kind ?? share.name) === share.name && (severity ?? share.severity) === share.severity,
-    )
+    const wanted = results
+      .filter(({ share }) => (kind ?? share.name) === share.name && (severity ?? share.severity) === share.severity)
+      .map(({ share, result }) => ({ share, result: result && readableOf(result) }))
     const data = wanted.flatMap(({ share: { name: kind, severity }, result }) =>
       (result?.entries ?? []).slice(0, MAX_ENTRIES).map(({ since, params, ...entry }) => {
         return { kind, severity, ...entry, params: { ...params }, since: since?.toISOString() ?? null }
@@ -111,6 +111,12 @@ export class Attention {
     const request = { tenantId, limit: MAX_ENTRIES, now }
     return { at: now, results: await shares.read<AttentionSource>(shares.attention, () => request) }
   }
+}
+
+/** Of a kind with unreadable entries, entries beyond the limit are not counted: their operations are unknown. */
+function readableOf({ entries, total }: AttentionResult): AttentionResult {
+  const readable = entries.filter(isReadable)
+  return { entries: readable, total: readable.length === entries.length ? total : readable.length }
 }
 
 type Entry = z.output<typeof AttentionEntry>

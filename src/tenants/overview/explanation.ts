@@ -10,6 +10,7 @@ import { z } from 'zod'
 import { TenancyError } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { type AccessCheck, type AccessResult, CHANGES, type TimelineSource } from '../../kernel/shares/contributions.ts'
+import { isReadable } from '../../kernel/shares/shares.ts'
 import { type CircuitSource, GUARD_RULES, type GuardRule } from '../guard/rules.ts'
 import type { Located, Registry } from '../registry/registry.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
@@ -144,10 +145,10 @@ export class Explanations {
     }
   }
 
-  /** The newest of these changes; null without an audit log. */
+  /** The newest of these changes; null without an audit log, or for a caller that may not read it. */
   async #changeBy(tenantId: string, actions: readonly string[]): Promise<Check['by']> {
     const { shares, clock } = this.#kernel
-    const sources = shares.timeline.filter(({ name }) => name === CHANGES)
+    const sources = shares.timeline.filter((source) => source.name === CHANGES && isReadable(source))
     const before = { at: new Date(clock.now().getTime() + CLOCK_DIFFERENCE_MS), id: '' }
     const request = { tenantId, before, from: undefined, limit: 1, actions }
     const [found] = await shares.read<TimelineSource>(sources, () => request)

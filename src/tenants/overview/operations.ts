@@ -28,7 +28,7 @@ export const operations = [
     summary: 'List conditions that an operator should look at, the worst first',
     description:
       'At most 50 entries of a kind; `totals` has the number of all. Each process caches the list for 5 seconds. A kind that cannot be ' +
-      'read within a second is named in `failed`, and the others stay.',
+      'read within a second is named in `failed`, and the others stay. A token reads only entries whose operation it may call.',
     query: z.strictObject({
       kind: Kind.optional().meta({ description: 'Only this kind', example: 'installationFailed' }),
       severity: z.enum(ATTENTION_SEVERITIES).optional().meta({ description: 'Only this severity' }),
@@ -99,7 +99,7 @@ export const operations = [
     summary: 'List what happened to a tenant, the newest first',
     description:
       'Merges changes, transfers and entries of satellites by their time. A kind that cannot be read within a second is named in ' +
-      '`failed`, and the others stay.',
+      '`failed`, and the others stay. A token reads only kinds whose operation it may call, such as `auditLogs.list` for changes.',
     params: byId,
     query: z.strictObject({
       kind: Kind.optional().meta({ description: 'Only this kind', example: 'change' }),

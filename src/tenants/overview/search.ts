@@ -1,9 +1,8 @@
 /** The search of an operator over the objects of all parts: ids first, then names, then values. */
 import { z } from 'zod'
-import { currentContext } from '../../kernel/base/context.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { COMPARED, type SearchResult } from '../../kernel/shares/search.ts'
-import { failedOf } from '../../kernel/shares/shares.ts'
+import { COMPARED } from '../../kernel/shares/search.ts'
+import { failedOf, isReadable } from '../../kernel/shares/shares.ts'
 
 const MAX_RESULTS = 20
 
@@ -27,8 +26,6 @@ export async function findObjects(
   timeoutMs: number,
 ) {
   const q = term.trim()
-  const { grant } = currentContext()
-  const isReadable = ({ operation }: SearchResult) => !grant || grant.operations.has(operation)
   const providers = COMPARED.flatMap((compared) =>
     shares.searchProviders.filter(({ compares }) => compares === compared),
   )

@@ -13,8 +13,8 @@ const TRANSFERS = `
   order by created_at desc, id desc limit $5`
 
 export const timelineSources: readonly TimelineSource<Overview>[] = [
-  { name: 'transfer', read: transfers },
-  { name: 'circuit', read: circuit },
+  { name: 'transfer', operation: 'transfers.get', read: transfers },
+  { name: 'circuit', operation: 'tenants.get', read: circuit },
 ]
 
 async function transfers(

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, expect, inject, test } from 'vitest'
+import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import type { TimelineEntry, TimelineRequest } from '../../kernel/shares/contributions.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
@@ -20,6 +21,7 @@ const weather = defineSatellite({
   service: () => ({}),
   timeline: KINDS.map((name) => ({
     name,
+    operation: `weather.${name}`,
     read: (_: unknown, request: TimelineRequest) => {
       if (isBroken && name === 'rain') throw new Error('no gauge')
       return (kept.get(name) ?? [])
@@ -144,4 +146,12 @@ test('transfers of the tenant are entries', async () => {
 test('rejects an unknown tenant and an unknown kind', async () => {
   await expect(list({ kind: 'earthquake' })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
   await expect(tenancy.tenants.overview.timelines.list('unknown')).rejects.toMatchObject({ code: 'E_TENANT_NOT_FOUND' })
+})
+
+test('a token receives only kinds whose operation it may call', async () => {
+  put(KINDS.map((kind) => ({ hour: 1, kind, id: 1 })))
+  const grant = { bounds: [['*']] as const, operations: new Set(['weather.rain']), tenants: null, expiresAt: null }
+  const asToken = (options: TimelineOptions) => enterContext({ ...currentContext(), grant }, () => list(options))
+  expect((await asToken({})).data.map(({ kind }) => kind)).toEqual(['rain'])
+  expect(await asToken({ kind: 'storm' })).toEqual({ data: [], nextCursor: null, failed: [] })
 })

@@ -8,7 +8,7 @@ import type {
   TimelineRequest,
   TimelineSource,
 } from '../../kernel/shares/contributions.ts'
-import { failedOf } from '../../kernel/shares/shares.ts'
+import { failedOf, isReadable } from '../../kernel/shares/shares.ts'
 import type { Registry } from '../registry/registry.ts'
 
 /** After every entry that a list can have. */
@@ -55,11 +55,12 @@ export class Timelines {
   /** @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST for an unknown kind */
   async list(tenantId: string, { kind, from, to, limit, cursor }: TimelineOptions = {}): Promise<Timeline> {
     const { shares, cursors } = this.#kernel
-    const sources = shares.timeline.filter(({ name }) => (kind ?? name) === name)
-    if (sources.length === 0) {
+    const known = shares.timeline.filter(({ name }) => (kind ?? name) === name)
+    if (known.length === 0) {
       throw invalid([{ path: 'kind', message: `must be one of ${shares.timeline.map(({ name }) => name).join(', ')}` }])
     }
     await this.#registry.get(tenantId)
+    const sources = known.filter(isReadable)
     let failed: string[] = []
     const rows = async (after: SortKey<'at' | 'kind' | 'id'>, most: number): Promise<Row[]> => {
       const results = await shares.read<TimelineSource>(sources, ({ name }) => {

@@ -10,6 +10,10 @@ const INDEXES: Readonly<Record<string, string>> = {
   // With the operators of jsonb_ops, a value is found without its key.
   tenants_metadata:
     'tenants using gin (metadata jsonb_ops) with (gin_pending_list_limit = 256) where purged_at is null',
+  // Conditions of the attention list, which few rows have.
+  tenants_suspended: `tenants (suspended_at) where status = 'suspended' and purged_at is null`,
+  tenants_in_maintenance: `tenants ((maintenance->>'since')) where maintenance is not null and purged_at is null`,
+  transfers_failed: `transfers (finished_at) where state = 'failed'`,
   transfers_newest: 'transfers (created_at desc, id desc)',
   // Most transfers are completed backups, which are read in the order of the page.
   transfers_state_page: `transfers (state, created_at desc, id desc) where state <> 'completed'`,

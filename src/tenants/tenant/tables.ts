@@ -277,15 +277,9 @@ export const tables: readonly Migration[] = [
   },
   { name: '0003_search_index', up: SEARCH_INDEXES },
   {
-    // `progressed_at`: last change of phase or progress. The indexes are of conditions of the attention list, which few rows have.
+    // The last change of phase or progress.
     name: '0004_attention',
-    up: `
-      alter table transfers add progressed_at timestamptz(3);
-      create index transfers_failed on transfers (finished_at) where state = 'failed';
-      create index tenants_suspended on tenants (suspended_at) where status = 'suspended' and purged_at is null;
-      create index tenants_in_maintenance on tenants ((maintenance->>'since'))
-        where maintenance is not null and purged_at is null;
-    `,
+    up: 'alter table transfers add progressed_at timestamptz(3)',
   },
   { name: '0005_list_indexes', up: LIST_INDEXES },
 ]

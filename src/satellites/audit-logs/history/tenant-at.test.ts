@@ -174,3 +174,11 @@ describe('an object at a time', () => {
     expect((await at(one, passed())).objects).toEqual([])
   })
 })
+
+test('a token without the list of entries may not read them as a tenant at a time', async () => {
+  const id = await newTenant()
+  const { token } = await audited.tenancy.tokens.create({ name: 'support', may: ['tenants.*', 'timeline.list'] })
+  const get = (path: string) => audited.call('GET', `/tenants/${id}${path}`, { headers: { 'x-admin-token': token } })
+  expect((await get(`/at?time=${passed().toISOString()}`)).status).toBe(403)
+  expect(await (await get('/timeline')).json()).toMatchObject({ data: [] })
+})

@@ -27,7 +27,7 @@ interface Change {
 }
 
 export const contributions: Contributions<ChangeLog> = {
-  timeline: [{ name: CHANGES, read: changes }],
+  timeline: [{ name: CHANGES, operation: 'auditLogs.list', read: changes }],
   searchProviders,
   attention: [{ name: 'auditVerification', severity: 'high', read: failedVerification }],
 }

@@ -235,11 +235,13 @@ ${functions}`,
   {
     // Of conditions of the attention list, which few rows have.
     name: '0007_webhook_attention',
-    up: `
-      create index webhook_subscriptions_failing on webhook_subscriptions (failing_since)
-        where deleted_at is null and (failing_since is not null or disabled_reason is not null);
-      create index webhook_counters_failed on webhook_counters (since) where failed > 0;
-    `,
+    up: [
+      'drop index concurrently if exists webhook_subscriptions_failing',
+      `create index concurrently webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+         where deleted_at is null and (failing_since is not null or disabled_reason is not null)`,
+      'drop index concurrently if exists webhook_counters_failed',
+      'create index concurrently webhook_counters_failed on webhook_counters (since) where failed > 0',
+    ],
   },
   {
     // Finds parts of URLs. Without the extension, a search reads all subscriptions.
