@@ -175,6 +175,7 @@ test('the drop of a tenant deletes no rows of released tables that PUBLIC may us
   await rows.adopt()
   await rows.driver.migrate(rows.location(rows.ids[0])) // a process that has used the tables
   await rows.release()
+  expect(await Array.fromAsync((await rows.driver.orphanedRows?.('main', async () => [])) ?? [])).toEqual([])
   await rows.driver.drop(rows.location(rows.ids[0]))
   expect(await rows.asApplication('select from tasks')).toHaveLength(3)
 })
