@@ -41,7 +41,7 @@ export function generated(): Map<string, string> {
   const openApi = openApiOf(catalogue)
   return new Map([
     ['openapi.json', `${JSON.stringify(openApi, null, 2)}\n`],
-    ...consoleFiles(openApi),
+    ...consoleFiles({ document: openApi, errors: serviceErrors(catalogue), declared: catalogue.operations }),
     ['schema.sql', schema(catalogue)],
     ['docs/reference/operations.md', operationsPage(catalogue.operations)],
     ['docs/reference/events.md', eventsPage(catalogue)],
@@ -117,7 +117,8 @@ function eventsPage({ events, jobs }: Catalogue): string {
   ])
 }
 
-function errorsPage({ operations, errors }: Catalogue): string {
+/** Errors of the service by code. Commands and HTTP both use E_INTERNAL, so it is one of them. */
+function serviceErrors({ operations, errors }: Catalogue): ErrorType[] {
   const declared = [
     ...errorsOf(
       kernelErrors,
@@ -134,17 +135,17 @@ function errorsPage({ operations, errors }: Catalogue): string {
     ...operations.flatMap(({ errors = [] }) => errors),
     ...errors,
   ]
-  // Commands and HTTP both use E_INTERNAL, so it is listed with the errors of the service.
-  const [internal, own] = [
-    [commandErrors.Failed],
-    errorsOf(commandErrors, profileErrors, requestErrors, targetErrors, doctorErrors, settingsErrors).filter(
-      (one) => one !== commandErrors.Failed,
-    ),
-  ]
-  const byCode = new Map([...declared, ...internal].map((error) => [error.code, error]))
-  const rows = [...byCode.values()]
-    .toSorted((a, b) => (a.code < b.code ? -1 : 1))
-    .map((error) => row(`\`${error.code}\``, error.status, error.title, commandErrors.exitCodeOf(error(''))))
+  const byCode = new Map([...declared, commandErrors.Failed].map((error) => [error.code, error]))
+  return [...byCode.values()].toSorted((a, b) => (a.code < b.code ? -1 : 1))
+}
+
+function errorsPage(catalogue: Catalogue): string {
+  const own = errorsOf(commandErrors, profileErrors, requestErrors, targetErrors, doctorErrors, settingsErrors).filter(
+    (one) => one !== commandErrors.Failed,
+  )
+  const rows = serviceErrors(catalogue).map((error) =>
+    row(`\`${error.code}\``, error.status, error.title, commandErrors.exitCodeOf(error(''))),
+  )
   const ownRows = own
     .toSorted((a, b) => (a.code < b.code ? -1 : 1))
     .map((error) => row(`\`${error.code}\``, error.title, commandErrors.exitCodeOf(error(''))))

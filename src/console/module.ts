@@ -27,6 +27,8 @@ export interface Screen extends Needing {
   readonly title: string
   /** The operation whose query the address holds; `useSearch` reads it. */
   readonly search?: OperationName
+  /** Query of the address that the navigation, the palette and the key open: the filter to begin with. */
+  readonly start?: Readonly<Record<string, string>>
   /** Entry of the navigation: an icon, and the position (tenants 10, deliveries 20, flags 30, quotas 40, usage 50, audit 60, billing 70, system 90). */
   readonly navigation?: { readonly icon: IconName; readonly order: number }
   /** The letter after `g` that opens it. */
@@ -96,6 +98,8 @@ export interface ConsoleModule {
   readonly home?: readonly Card<{}>[]
   /** Lines in the header of a tenant. */
   readonly header?: readonly Card<{ readonly id: string }>[]
+  /** Lines above every screen. */
+  readonly bars?: readonly Card<{}>[]
   readonly actions?: readonly Action[]
   readonly columns?: readonly TenantColumn[]
   /** Operations without a screen, each with the reason. */
@@ -113,6 +117,7 @@ export type IconName =
   | 'billing'
   | 'system'
   | 'transfers'
+  | 'plans'
   | 'key'
   | 'person'
   | 'host'

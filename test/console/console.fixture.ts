@@ -5,7 +5,7 @@ import { createHttp, type HttpOptions } from '../../src/http/app.ts'
 import { serveNode } from '../../src/http/hosts/node.ts'
 import type { AdminToken } from '../../src/http/tokens.ts'
 import type { Satellite } from '../../src/tenancy/satellite.ts'
-import type { Tenancy } from '../../src/tenancy/tenancy.ts'
+import type { Tenancy, TenancyConfig } from '../../src/tenancy/tenancy.ts'
 import { testTenancy } from '../../src/testing/base/tenancy.ts'
 import { launchBrowser } from '../support/browser.ts'
 
@@ -45,15 +45,21 @@ export async function openConsole(
   postgresUrl: string,
   satellites: readonly Satellite[] = [],
   options: Partial<HttpOptions> = {},
+  config: Partial<TenancyConfig<readonly Satellite[]>> = {},
+): Promise<OpenedConsole> {
+  return serveConsole(await testTenancy<readonly Satellite[]>(postgresUrl, { satellites, ...config }), options)
+}
+
+/** The console of a tenancy that a fixture has opened. Its end closes the tenancy. */
+export async function serveConsole(
+  made: { readonly tenancy: Tenancy; readonly end: () => Promise<unknown> },
+  options: Partial<HttpOptions> = {},
 ): Promise<OpenedConsole> {
   const adminTokens: AdminToken[] = [
     { name: 'admin', token: TOKEN },
     { name: 'reader', token: READER, scope: 'read' },
   ]
-  const [made, browser] = await Promise.all([
-    testTenancy<readonly Satellite[]>(postgresUrl, { satellites }),
-    launchBrowser(),
-  ])
+  const browser = await launchBrowser()
   const http = createHttp(made.tenancy, { adminTokens, ...options })
   const server = await serveNode(http, { port: 0, host: '127.0.0.1' })
   const origin = server.url

@@ -16,10 +16,12 @@ import { jsonLogger, readableLogger } from '../terminal/logs.ts'
 import { type Ready, readyRecord, readyText } from './startup-banner.ts'
 
 export async function serve(
-  { terminal, signal, loadConfig, context }: OwnInput,
+  { terminal, signal, loadConfig, context, options }: OwnInput,
   { hasReadableLogs = false }: { hasReadableLogs?: boolean } = {},
 ): Promise<void> {
-  const config = await loadConfig(true)
+  const { demo: hasDemo = false } = options
+  const given = await loadConfig(true)
+  const config = hasDemo ? (await import('../../service/demo/demo.ts')).configForDemo(given) : given
   const { startService } = await import('../../service/main.ts')
   const service = await startService(config, {
     signal,
@@ -28,6 +30,7 @@ export async function serve(
   const uncaught = uncaughtError(service, context)
   keepRunningWithoutOutput(service, context)
   try {
+    if (hasDemo) await Promise.race([service.createDemo(), stopRequested(signal), uncaught, service.failed])
     if (context.env.NODE_ENV === 'production') {
       service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)
     } else {
@@ -74,10 +77,10 @@ async function readiness(
   }
 }
 
-/** Sign-in codes are in the store. While it is unavailable, the link has no code and the page requires the token. */
+/** Sign-in codes are in the store. While it is unavailable, the link has no code and the console requires the token. */
 const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
   if (!DependencyUnavailable.matches(error)) throw error
-  return `${config.prefix}/sign-in`
+  return `${config.prefix}/console`
 }
 
 /** Rejects with the first uncaught exception. Logs each, and unhandled rejections, also while the process drains. */

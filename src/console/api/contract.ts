@@ -1,6 +1,6 @@
-/** Types of operations by name, and the constraints of their input fields. */
-import inputs from './inputs.json'
+/** Types of operations by name, and the constraints of their queries. */
 import type { Operations } from './operations.ts'
+import queries from './queries.json'
 
 export type OperationName = keyof Operations
 export type Params<Name extends OperationName> = Operations[Name]['params']
@@ -27,10 +27,7 @@ export interface FieldRules {
   readonly default?: unknown
 }
 
-export interface InputRules {
-  readonly params?: Readonly<Record<string, FieldRules>>
-  readonly query?: Readonly<Record<string, FieldRules>>
-  readonly body?: Readonly<Record<string, FieldRules>>
-}
+export type Rules = Readonly<Record<string, FieldRules>>
 
-export const rulesOf = (name: OperationName): InputRules => (inputs as Readonly<Record<string, InputRules>>)[name] ?? {}
+/** Constraints of the query of an operation. */
+export const queryRulesOf = (name: OperationName): Rules => (queries as Readonly<Record<string, Rules>>)[name] ?? {}

@@ -4,7 +4,7 @@ import { notify } from '../data/notices.ts'
 import { createStore, useStore } from '../data/store.ts'
 import type { Action, ActionProps } from '../module.ts'
 import { actionsOf } from '../routing/registry.ts'
-import type { MenuEntry } from './menu-handle.ts'
+import type { MenuEntry } from './menu-entry.ts'
 
 interface Started {
   readonly view: ComponentType<ActionProps>

@@ -85,6 +85,7 @@ export function Confirm<Name extends OperationName>({
                   type="submit"
                   variant={isDestructive ? 'danger' : 'primary'}
                   disabled={!isConfirmed}
+                  autoFocus={word === undefined && !isDestructive}
                   isRunning={isRunning}
                 >
                   {confirm}

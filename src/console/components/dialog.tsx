@@ -8,16 +8,17 @@ import { layers } from './layers.ts'
 export interface DialogProps {
   readonly title: string
   readonly description?: ReactNode
+  readonly isWide?: boolean
   readonly onClose: () => void
   readonly children: ReactNode
 }
 
-export const Dialog = ({ title, description, onClose, children }: DialogProps) => (
+export const Dialog = ({ title, description, isWide = false, onClose, children }: DialogProps) => (
   <Base.Root open onOpenChange={(isOpen) => !isOpen && onClose()}>
     <Base.Portal container={layers()}>
       <Base.Backdrop className="backdrop" />
       <Base.Viewport className="dialog-viewport">
-        <Base.Popup className="dialog">
+        <Base.Popup className={isWide ? 'dialog wide' : 'dialog'}>
           <header>
             <Base.Title>{title}</Base.Title>
             <Base.Close render={<IconButton icon="close" label={text.close} />} />

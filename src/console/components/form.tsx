@@ -3,7 +3,8 @@
  * them; the service checks every rule, and its `errors` appear at their fields.
  */
 import { createContext, type FormEvent, type ReactNode, useContext, useId, useRef, useState } from 'react'
-import { type Body, type FieldRules, type OperationName, rulesOf } from '../api/contract.ts'
+import { bodyRulesOf } from '../api/bodies.ts'
+import type { Body, FieldRules, OperationName } from '../api/contract.ts'
 import type { Problem } from '../data/problem.ts'
 import { Button } from './base/button.tsx'
 import { ProblemView } from './base/problem.tsx'
@@ -44,7 +45,7 @@ export function Form<Name extends OperationName>({
 }: FormProps<Name>) {
   const [invalid, setInvalid] = useState<Readonly<Record<string, string>>>({})
   const form = useRef<HTMLFormElement>(null)
-  const rules = rulesOf(operation).body ?? {}
+  const rules = bodyRulesOf(operation)
   const rejected = Object.fromEntries((problem?.errors ?? []).map(({ path, message }) => [fieldOf(path), message]))
   const errors = { ...rejected, ...invalid }
   const isElsewhere = problem && !problem.errors.some(({ path }) => form.current?.elements.namedItem(fieldOf(path)))
@@ -105,6 +106,8 @@ interface FieldProps {
   /** Whether the body of the operation has no such member: `onSubmit` receives it as a string. */
   readonly isExtra?: boolean
   readonly isRequired?: boolean
+  /** Stricter than the operation. */
+  readonly minLength?: number
 }
 
 export function Field({
@@ -117,11 +120,16 @@ export function Field({
   none,
   isExtra,
   isRequired,
+  minLength,
   ...more
 }: FieldProps) {
   const { rules, initial, errors } = useContext(FormContext)
   const id = useId()
-  const rule: FieldRules = { ...rules[name], ...(isRequired ? { required: true } : {}) }
+  const rule: FieldRules = {
+    ...rules[name],
+    ...(isRequired ? { required: true } : {}),
+    ...(minLength === undefined ? {} : { minLength }),
+  }
   const value = defaultValue ?? initial[name] ?? rule.default
   const error = errors[name]
   const shownHint = hint ?? (rule.type === 'array' ? text.oneByLine : undefined)

@@ -1,7 +1,14 @@
-/** The popup of all menus: mounted once, in the shell. */
+/** The widget of menus: one popup for all triggers, each of which passes its entries. */
 import { Menu } from '@base-ui/react/menu'
+import type { ComponentProps } from 'react'
 import { layers } from './layers.ts'
-import { menu } from './menu-handle.ts'
+import type { MenuEntry } from './menu-entry.ts'
+
+const menu = Menu.createHandle<readonly MenuEntry[]>()
+
+export const Trigger = ({ entries, ...props }: ComponentProps<'button'> & { entries: readonly MenuEntry[] }) => (
+  <Menu.Trigger handle={menu} payload={entries} {...props} />
+)
 
 export const MenuPopup = () => (
   <Menu.Root handle={menu}>

@@ -1,5 +1,5 @@
 /** A panel next to the content, which the address opens: `?open=`. `Esc` closes it, and the focus returns. */
-import { type ReactNode, useEffect, useRef } from 'react'
+import { type ReactNode, useEffect, useRef, useState } from 'react'
 import { IconButton } from './base/button.tsx'
 import { text } from './base/text.ts'
 
@@ -11,11 +11,13 @@ interface PanelProps {
 
 export function Panel({ title, onClose, children }: PanelProps) {
   const heading = useRef<HTMLHeadingElement>(null)
+  // Read before a field of the panel takes the focus.
+  const [opener] = useState(() => document.activeElement as HTMLElement | null)
   useEffect(() => {
-    const opener = document.activeElement as HTMLElement | null
-    heading.current?.focus()
+    const panel = heading.current?.closest('aside')
+    if (!panel?.contains(document.activeElement)) heading.current?.focus()
     return () => (opener?.isConnected ? opener.focus() : document.querySelector<HTMLElement>('h1')?.focus())
-  }, [])
+  }, [opener])
   return (
     <aside
       className="panel"

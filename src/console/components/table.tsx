@@ -6,11 +6,12 @@
  */
 import { type MouseEvent, memo, type ReactNode, useEffect, useMemo, useRef } from 'react'
 import type { List } from '../data/queries.ts'
+import { registerRows } from '../routing/current.ts'
 import { Button } from './base/button.tsx'
 import { ProblemView } from './base/problem.tsx'
 import { text } from './base/text.ts'
 import { MenuTrigger } from './menu.tsx'
-import type { MenuEntry } from './menu-handle.ts'
+import type { MenuEntry } from './menu-entry.ts'
 import { type Selection, useIsSelected, useSelected } from './selection.ts'
 
 export interface Column<Row> {
@@ -20,8 +21,10 @@ export interface Column<Row> {
   /** CSS width; default: by content. */
   readonly width?: string
   readonly align?: 'end'
-  /** Whether the cell is in a monospaced font. */
-  readonly isCode?: boolean
+  /** Whether the text of the cell may have several lines. */
+  readonly isLong?: boolean
+  /** Whether it is left out where space is scarce. */
+  readonly isMinor?: boolean
 }
 
 export interface TableProps<Row> {
@@ -35,13 +38,15 @@ export interface TableProps<Row> {
   readonly hrefOf?: (row: Row) => string | undefined
   readonly menuOf?: (row: Row) => readonly MenuEntry[]
   readonly selection?: Selection
+  /** Kind of the rows, for the keys of its actions. */
+  readonly kind?: string
   /** Shown without rows. */
   readonly empty: ReactNode
 }
 
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, list, idOf, selection, menuOf, empty } = props
-  const { rows, error, isStale, isLoadingMore, loadMore, retry } = list
+  const { rows, error, isStale, isLoadingMore, loadMore, loadEarlier, retry } = list
   const latest = useRef(props)
   latest.current = props
   const rowCount = useRef(8)
@@ -51,12 +56,27 @@ export function Table<Row>(props: TableProps<Row>) {
   // Functions of the caller are new at each render; rows read the latest ones and render only for their own data.
   const stable = useMemo(() => ({ get: () => latest.current as TableProps<unknown> }), [])
 
+  useEffect(
+    () =>
+      registerRows((element) => {
+        const { kind, list, idOf } = latest.current
+        const object = list.rows?.find((row) => idOf(row) === (element as HTMLElement).dataset.id)
+        return kind && object ? { kind, object } : undefined
+      }),
+    [],
+  )
+
   if (error && !rows) return <ProblemView error={error} onRetry={retry} />
   if (!rows) return <Skeleton rows={Math.min(rowCount.current, 12)} />
   if (rows.length === 0) return empty
   return (
     <div className="table-frame">
       {error && <ProblemView error={error} onRetry={retry} isCompact />}
+      {loadEarlier && (
+        <div className="table-more">
+          <Button onClick={loadEarlier}>{text.earlier}</Button>
+        </div>
+      )}
       <div className="table-scroll" data-stale={isStale || undefined}>
         <table>
           <caption className="hidden">{label}</caption>
@@ -74,8 +94,8 @@ export function Table<Row>(props: TableProps<Row>) {
                   <SelectAll selection={selection} ids={rows.map(idOf)} />
                 </th>
               )}
-              {columns.map(({ key, title, align }) => (
-                <th key={key} scope="col" data-align={align}>
+              {columns.map(({ key, title, align, isMinor }) => (
+                <th key={key} scope="col" data-align={align} data-minor={isMinor}>
                   {title}
                 </th>
               ))}
@@ -131,13 +151,13 @@ const TableRow = memo(function TableRow({ row, columns, props }: RowProps) {
           />
         </td>
       )}
-      {columns.map(({ key, title, cell, align, isCode }, index) =>
+      {columns.map(({ key, title, cell, align, isLong, isMinor }, index) =>
         index === 0 ? (
           <th key={key} scope="row" data-align={align}>
             {link ? <a href={link}>{cell(row)}</a> : cell(row)}
           </th>
         ) : (
-          <td key={key} data-title={title} data-align={align} data-code={isCode || undefined}>
+          <td key={key} data-title={title} data-align={align} data-wrap={isLong} data-minor={isMinor}>
             {cell(row)}
           </td>
         ),

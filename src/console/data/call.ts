@@ -50,9 +50,12 @@ export async function call<Name extends OperationName>(
   input: Input<Name>,
   options: CallOptions = {},
 ): Promise<Result<Name>> {
-  const response = await callForResponse(name, input, options)
-  return response.status === 204 ? (undefined as Result<Name>) : response.json()
+  return resultOf(await callForResponse(name, input, options))
 }
+
+/** The body of a response; undefined without one. */
+export const resultOf = async <Result>(response: Response): Promise<Result> =>
+  response.status === 204 ? (undefined as Result) : response.json()
 
 /** The response of a call, for its headers. @throws Problem */
 export async function callForResponse<Name extends OperationName>(

@@ -1,5 +1,9 @@
-/** The cache of responses. Temporary problems are retried after `Retry-After`; other rejections are not. */
+/**
+ * The cache of responses. Temporary problems are retried after `Retry-After`; other rejections are not. Visible data is read again every
+ * 15 s, unless the stream of changes announces each of its changes.
+ */
 import { QueryClient } from '@tanstack/react-query'
+import { isLive } from './live.ts'
 import { toProblem } from './problem.ts'
 
 const FRESH_MS = 15_000
@@ -9,8 +13,8 @@ const MAX_WAIT_MS = 30_000
 export const client = new QueryClient({
   defaultOptions: {
     queries: {
-      staleTime: FRESH_MS,
-      refetchInterval: FRESH_MS,
+      staleTime: ({ queryKey }) => (isLive(queryKey) ? Number.POSITIVE_INFINITY : FRESH_MS),
+      refetchInterval: ({ queryKey }) => (isLive(queryKey) ? false : FRESH_MS),
       networkMode: 'always',
       retry: (count, error) => toProblem(error).isTemporary && count < MAX_RETRIES,
       retryDelay: (count, error) => {

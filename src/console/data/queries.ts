@@ -7,8 +7,9 @@
 import { keepPreviousData, type UseQueryResult, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
 import { useRef } from 'react'
 import type { Input, OperationName, Query, Result } from '../api/contract.ts'
-import { call, newKey } from './call.ts'
+import { call, callForResponse, newKey, resultOf } from './call.ts'
 import { client } from './client.ts'
+import { keepETag } from './etags.ts'
 import { notify } from './notices.ts'
 import { type Problem, toProblem } from './problem.ts'
 import { isPermitted } from './session.ts'
@@ -35,12 +36,20 @@ export function useOperation<Name extends OperationName>(
 ): UseQueryResult<Result<Name>, Problem> {
   return useQuery<Result<Name>, Problem>({
     queryKey: [name, input],
-    queryFn: ({ signal }) => call(name, input, { signal }),
+    queryFn: async ({ signal }) => {
+      const response = await callForResponse(name, input, { signal })
+      keepETag(name, input, response)
+      return resultOf(response)
+    },
     ...options,
     enabled: enabled && isPermitted(name),
     placeholderData: keepPreviousData as never,
   })
 }
+
+/** Rows of a list that stay in the document. */
+const MAX_ROWS = 600
+const DEFAULT_LIMIT = 50
 
 type ListName = {
   [Name in OperationName]: Result<Name> extends { data: unknown[]; nextCursor: string | null } ? Name : never
@@ -57,6 +66,8 @@ export interface List<One> {
   readonly isLoadingMore: boolean
   /** Loads the next page; undefined on the last one. */
   readonly loadMore: (() => void) | undefined
+  /** Shows rows that left the document; undefined if the first rows are shown. */
+  readonly loadEarlier: (() => void) | undefined
   readonly retry: () => void
 }
 
@@ -66,9 +77,16 @@ export function useList<Name extends ListName>(
   input: Input<Name>,
   { enabled = true, ...options }: ReadOptions = {},
 ): List<Item<Name>> {
+  const { limit = DEFAULT_LIMIT } = (input as { query?: { limit?: number } }).query ?? {}
+  // Cursors lead forward only, so those of earlier pages are kept.
+  const cursors = useRef<string[]>([''])
+  const cursorBefore = (first: string) => cursors.current[cursors.current.indexOf(first) - 1]
   const found = useInfiniteQuery({
     queryKey: [name, input, 'pages'],
     queryFn: ({ pageParam, signal }) => {
+      const known = cursors.current
+      if (pageParam === '') cursors.current = [...new Set(['', ...known])]
+      else if (!known.includes(pageParam)) cursors.current = [...known, pageParam]
       const query = { ...(input as { query?: object }).query, ...(pageParam ? { cursor: pageParam } : {}) }
       return call(name, { ...input, query: query as Query<Name> }, { signal }) as Promise<{
         data: Item<Name>[]
@@ -77,6 +95,8 @@ export function useList<Name extends ListName>(
     },
     initialPageParam: '',
     getNextPageParam: ({ nextCursor }) => nextCursor,
+    getPreviousPageParam: (_, __, first) => cursorBefore(first),
+    maxPages: Math.max(Math.floor(MAX_ROWS / limit), 1),
     ...options,
     enabled: enabled && isPermitted(name),
     placeholderData: keepPreviousData,
@@ -86,6 +106,7 @@ export function useList<Name extends ListName>(
     error: found.error && toProblem(found.error),
     isStale: found.isPlaceholderData,
     isLoadingMore: found.isFetchingNextPage,
+    loadEarlier: found.hasPreviousPage ? () => void found.fetchPreviousPage() : undefined,
     loadMore: found.hasNextPage ? () => void found.fetchNextPage() : undefined,
     retry: () => void found.refetch(),
   }
@@ -98,7 +119,8 @@ export interface ActionOptions<Name extends OperationName> {
   readonly optimistic?: (input: Input<Name>) => { readonly id: string; readonly patch: object }
   /** Reverts the action: called by the toast. */
   readonly undo?: (input: Input<Name>, result: Result<Name>) => unknown
-  readonly onDone?: (result: Result<Name>, input: Input<Name>) => void
+  /** @param tag ETag of the result */
+  readonly onDone?: (result: Result<Name>, input: Input<Name>, tag: string | undefined) => void
   /** Whether the caller shows the problem; default: a toast shows it. */
   readonly showsProblem?: boolean
   /** Whether the result has a secret, which is not kept. */
@@ -124,10 +146,15 @@ export function useAction<Name extends OperationName>(
   { done, optimistic, undo, onDone, showsProblem = false, isSecret = false }: ActionOptions<Name> = {},
 ): Action<Name> {
   const key = useRef(newKey())
+  const tag = useRef<string>(undefined)
   const mutation = useMutation<Result<Name>, Problem, { input: Input<Name>; ifMatch?: string }, () => void>({
     mutationKey: [name],
     ...(isSecret ? { gcTime: 0 } : {}),
-    mutationFn: ({ input, ifMatch }) => call(name, input, { key: key.current, ...(ifMatch ? { ifMatch } : {}) }),
+    mutationFn: async ({ input, ifMatch }) => {
+      const response = await callForResponse(name, input, { key: key.current, ...(ifMatch ? { ifMatch } : {}) })
+      tag.current = response.headers.get('etag') ?? undefined
+      return resultOf(response)
+    },
     onMutate: async ({ input }) => {
       const expected = optimistic?.(input)
       if (!expected) return () => undefined
@@ -138,7 +165,7 @@ export function useAction<Name extends OperationName>(
       key.current = newKey()
       const text = typeof done === 'function' ? done(result, input) : done
       if (text) notify({ text, ...(undo ? { undo: () => undo(input, result) } : {}) })
-      onDone?.(result, input)
+      onDone?.(result, input, tag.current)
       void client.invalidateQueries()
     },
     onError: (problem, _, rollback) => {
@@ -173,7 +200,7 @@ export async function runAction<Name extends OperationName>(
     const result = await call(name, input, { key: newKey() })
     const text = typeof done === 'function' ? done(result, input) : done
     if (text) notify({ text, ...(undo ? { undo: () => undo(input, result) } : {}) })
-    onDone?.(result, input)
+    onDone?.(result, input, undefined)
     void client.invalidateQueries()
     return result
   } catch (error) {

@@ -8,6 +8,8 @@ export interface PageSettings {
   readonly logo?: string
   /** Links of a tenant to systems of the host; `{id}` is the id of the tenant. */
   readonly links: readonly { readonly title: string; readonly url: string }[]
+  /** Path below the prefix to which the button for sample tenants posts. */
+  readonly sampleData?: string
   /** Address of each module by the name of its satellite. */
   readonly modules: Readonly<Record<string, string>>
 }

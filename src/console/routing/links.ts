@@ -1,6 +1,7 @@
 /** Addresses of screens. Links are plain `<a href>`: one handler of the page navigates without loading it again. */
 import type { OperationName, Params } from '../api/contract.ts'
 import { settings } from '../data/settings.ts'
+import type { Screen } from '../module.ts'
 import { allScreens, allTabs } from './registry.ts'
 import { type SearchOf, stringifySearch } from './search.ts'
 
@@ -9,6 +10,10 @@ export const BASE = `${settings.prefix}/console`
 /** The address of a path of the console: `href('/tenants/acme', { open: 'new' })`. */
 export const href = (path: string, search: Readonly<Record<string, unknown>> = {}): string =>
   `${BASE}${path}${stringifySearch(search)}`
+
+/** The path of a screen within the console, with the query that it begins with. */
+export const pathOf = ({ path, start = {} }: Pick<Screen, 'path' | 'start'>): string =>
+  `${path}${stringifySearch(start)}`
 
 /** The address of a tenant's page. @param tab `webhooks`; default: the overview */
 export const tenantHref = (id: string, tab = '', search: Readonly<Record<string, unknown>> = {}): string =>

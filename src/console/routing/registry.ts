@@ -26,6 +26,7 @@ export const tabs = (): Tab[] => inOrder(permitted(allTabs())).filter(({ isListe
 export const cards = () => inOrder(permitted(modules.flatMap((module) => module.cards ?? [])))
 export const homeCards = () => inOrder(permitted(modules.flatMap((module) => module.home ?? [])))
 export const headerLines = () => inOrder(permitted(modules.flatMap((module) => module.header ?? [])))
+export const bars = () => inOrder(permitted(modules.flatMap((module) => module.bars ?? [])))
 export const allActions = (): Action[] => permitted(modules.flatMap(({ actions = [] }) => actions))
 
 /** Permitted actions that apply to the present state of an object. */

@@ -58,7 +58,7 @@ export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, 
     path: '/tenants/$id' as any,
     component: lazyRouteComponent(Tenant),
   } as any)
-  const home = routeOf({ path: '/', title: '', needs: [], view: Home }, rootRoute)
+  const home = routeOf({ path: '/', title: '', needs: [], search: 'attention.list', view: Home }, rootRoute)
   const tabs = allTabs().map((tab) => routeOf({ ...tab, path: tab.path ? `/${tab.path}` : '/' }, tenantRoute))
   const pages = allScreens().map((screen) => routeOf(screen, rootRoute))
   const tree = rootRoute.addChildren([home, ...pages, tenantRoute.addChildren(tabs)] as any)

@@ -4,7 +4,7 @@
  */
 
 import type { FieldRules } from '../api/contract.ts'
-import { type OperationName, type Query, rulesOf } from '../api/contract.ts'
+import { type OperationName, type Query, queryRulesOf } from '../api/contract.ts'
 
 /** Members of every address. */
 export interface CommonSearch {
@@ -33,7 +33,7 @@ export function validSearch(
   name: OperationName | undefined,
   search: Readonly<Record<string, unknown>>,
 ): Record<string, unknown> {
-  const rules = name ? (rulesOf(name).query ?? {}) : {}
+  const rules = name ? queryRulesOf(name) : {}
   return Object.fromEntries(
     Object.entries(search).flatMap(([key, value]) => {
       if (value === undefined) return []

@@ -1,15 +1,20 @@
 /** The frame around every screen: skip link, navigation, bars, content, and the layers above it. */
-import { lazy, Suspense, useEffect, useState } from 'react'
+import { lazy, Suspense, useEffect, useMemo, useState } from 'react'
 import { ActionHost } from '../components/actions.tsx'
 import { Button, LinkButton } from '../components/base/button.tsx'
 import { Icon } from '../components/base/icon.tsx'
 import { Empty, PageHeader } from '../components/base/page.tsx'
 import { ProblemView } from '../components/base/problem.tsx'
+import { loadMenus, MenuHost } from '../components/menu.tsx'
 import { reachableStore } from '../data/call.ts'
+import { followChanges } from '../data/changes.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
+import { listenToKeys } from '../keys/keys.ts'
+import { focusAfterNavigation } from '../routing/focus.ts'
 import { href } from '../routing/links.ts'
-import { Outlet, onNavigated } from '../routing/router.tsx'
+import { bars } from '../routing/registry.ts'
+import { Outlet } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
 
@@ -17,13 +22,9 @@ const Layers = lazy(() => import('./layers.tsx'))
 
 export function Frame() {
   const isIdle = useIdle()
-  useEffect(
-    () =>
-      onNavigated(() => {
-        document.querySelector<HTMLElement>('h1')?.focus()
-      }),
-    [],
-  )
+  useEffect(listenToKeys, [])
+  useEffect(followChanges, [])
+  useEffect(focusAfterNavigation, [])
   return (
     <div className="frame">
       <a className="skip" href="#content">
@@ -32,11 +33,13 @@ export function Frame() {
       <Navigation />
       <main id="content" tabIndex={-1}>
         <Bars />
+        <ModuleBars />
         <div className="content">
           <Outlet />
         </div>
         <div id="layers">
           <ActionHost />
+          <MenuHost />
           {isIdle && (
             <Suspense>
               <Layers />
@@ -52,7 +55,10 @@ export function Frame() {
 function useIdle(): boolean {
   const [isIdle, setIdle] = useState(false)
   useEffect(() => {
-    const done = () => setIdle(true)
+    const done = () => {
+      setIdle(true)
+      void loadMenus()
+    }
     const early = new AbortController()
     addEventListener('pointerdown', done, { once: true, signal: early.signal })
     addEventListener('keydown', done, { once: true, signal: early.signal })
@@ -84,6 +90,17 @@ function Bars() {
       )}
     </div>
   )
+}
+
+/** Bars of modules. They are no live region: a bar may count seconds. */
+function ModuleBars() {
+  const views = useMemo(() => bars().map(({ view }) => lazy(view)), [])
+  return views.map((View, index) => (
+    // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
+    <Suspense key={index}>
+      <View />
+    </Suspense>
+  ))
 }
 
 export const NotFound = () => (

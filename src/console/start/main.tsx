@@ -11,7 +11,6 @@ import { registerModules } from '../routing/registry.ts'
 import { createConsoleRouter, Routes } from '../routing/router.tsx'
 import { Failed, Frame, NotFound } from '../shell/frame.tsx'
 import shell from '../shell/index.tsx'
-import { SignInPage } from '../shell/sign-in.tsx'
 import { applyTheme } from '../shell/theme.ts'
 
 applyTheme()
@@ -43,7 +42,8 @@ async function show(session: Session): Promise<void> {
   )
 }
 
-function showSignIn(problem?: Problem): void {
+async function showSignIn(problem?: Problem): Promise<void> {
+  const { SignInPage } = await import('../shell/sign-in.tsx')
   const stop = sessionStore.subscribe(() => {
     const session = sessionStore.get()
     if (!session) return
@@ -69,7 +69,7 @@ async function start(): Promise<void> {
     adopt(session)
     await show(session)
   } catch (error) {
-    showSignIn(toProblem(error))
+    await showSignIn(toProblem(error))
   }
 }
 

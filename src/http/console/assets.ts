@@ -13,6 +13,8 @@ import { type Index, SOURCE, sourceHash } from './sources.ts'
 const PUBLISHED = join(SOURCE, 'console')
 const CACHE = join(SOURCE, '../node_modules/.cache/tenantry-console')
 const BUILD_TIMEOUT_MS = 60_000
+/** The sources are compared with the last build at most once in this time. */
+const COMPARE_MS = 1_000
 
 export interface Assets {
   readonly folder: string
@@ -20,7 +22,7 @@ export interface Assets {
 }
 
 let published: Assets | undefined
-let building: { readonly hash: string; readonly done: Promise<Assets> } | undefined
+let building: { readonly hash: string; readonly comparedAt: number; readonly done: Promise<Assets> } | undefined
 
 /**
  * Rejects if the console cannot be built, as without its development dependencies.
@@ -29,15 +31,17 @@ let building: { readonly hash: string; readonly done: Promise<Assets> } | undefi
  */
 export async function consoleAssets(isPage: boolean): Promise<Assets> {
   if (published) return published
-  if (!isPage && building) return building.done
+  if (building && (!isPage || performance.now() - building.comparedAt < COMPARE_MS)) return building.done
   if (existsSync(join(PUBLISHED, 'index.json'))) {
     published = read(PUBLISHED)
     return published
   }
   const hash = sourceHash()
-  if (building?.hash !== hash) {
+  if (building?.hash === hash) {
+    building = { ...building, comparedAt: performance.now() }
+  } else {
     const done = built(join(CACHE, hash))
-    building = { hash, done }
+    building = { hash, comparedAt: performance.now(), done }
     done.catch(() => {
       building = undefined
     })

@@ -9,26 +9,10 @@ import { NotFound } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import { pageNonce, securityHeaders } from '../pages/security-headers.ts'
 import type { Assets } from './assets.ts'
+import type { ConsoleOptions } from './options.ts'
 
 /** Time that a request waits for the build from source, before it shows a page that says so. */
 const PATIENCE_MS = 4_000
-
-export interface ConsoleLink {
-  readonly title: string
-  /** `{id}` is the id of the tenant: `https://backoffice.example/customers/{id}`. */
-  readonly url: string
-}
-
-export interface ConsoleOptions {
-  /** Name of the product; default `Tenantry`. */
-  readonly name?: string
-  /** Image as a `data:` URL. */
-  readonly logo?: string
-  /** Colour of the brand as CSS: `#4338ca`. */
-  readonly accent?: string
-  /** Links from a tenant to systems of the host. */
-  readonly links?: readonly ConsoleLink[]
-}
 
 export interface ServingOptions {
   readonly prefix: string
@@ -68,6 +52,7 @@ export class ConsolePages {
     const name = pathname.slice(this.#base.length + 1)
     const isPage = !name.startsWith('assets/')
     const loading = consoleAssets(isPage)
+    loading.catch(() => undefined) // also if the page does not wait for it any longer
     if (isPage) return this.#page(loading)
     const found = assetFile(await loading, name.slice('assets/'.length), request.headers.get('accept-encoding') ?? '')
     const host = found ?? (await this.#hostModule(name.slice('assets/'.length)))
@@ -84,8 +69,9 @@ export class ConsolePages {
       const assets = await Promise.race([loading, timeout])
       if (!assets) return htmlResponse(200, messagePage(nonce, 'The console is being built…', true), headers)
       const { prefix, options } = this.#options
-      const { name = 'Tenantry', logo, accent, links = [] } = options
-      const settings = { prefix, name, ...(logo ? { logo } : {}), links, modules: this.#moduleUrls(assets) }
+      const { name = 'Tenantry', logo, accent, links = [], sampleData } = options
+      const given = { ...(logo ? { logo } : {}), ...(sampleData ? { sampleData } : {}) }
+      const settings = { prefix, name, ...given, links, modules: this.#moduleUrls(assets) }
       return htmlResponse(200, shellPage({ prefix, nonce, index: assets.index, settings, accent }), headers)
     } catch (error) {
       this.#options.log.warn({ err: error }, 'the console could not be built')

@@ -29,6 +29,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
   const { retentionDays } = parsed(Options, options, 'audit')
   return defineSatellite({
     name: 'auditLogs',
+    console: new URL('./console/index.tsx', import.meta.url),
     summary: 'Append-only log of changes with actor, time and request; tamper-evident, with exports',
     sharedOptions: optionTexts({ retentionDays }),
     tables,

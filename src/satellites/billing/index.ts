@@ -71,6 +71,7 @@ export const billing = (options?: BillingOptions) => {
       )
     },
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
     searchProviders,
     receivers: [
       {

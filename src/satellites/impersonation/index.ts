@@ -29,6 +29,7 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
     events: [ImpersonationStarted, ImpersonationEnded],
     service: (kernel) => new Impersonations(kernel, durations),
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
     ...contributions,
     searchProviders,
     errors: [ImpersonationInvalid, Forbidden],

@@ -35,6 +35,7 @@ export const quotas = <const Quota extends string = never>(
   const settings = parsed(Options, options, 'quotas')
   return defineSatellite({
     name: 'quotas',
+    console: new URL('./console/index.tsx', import.meta.url),
     summary: 'Limits of plans: exact counters of a UTC day, rejection with 429',
     sharedOptions: {
       ...optionTexts({ headers: settings.headers ?? true }),

@@ -50,6 +50,7 @@ export const sso = (options: SsoOptions = {}) => {
     encryptedColumns: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],
     service: (kernel, tenants) => new Sso(kernel, tenants, settings),
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
     errors: [SsoFailed, SsoNotEnabled, SsoRedirectUriTaken, SsoDomainNotAllowed, SsoProviderUnavailable],
     doctor: diagnoses,
     accessChecks: [{ name: 'singleSignOn', read: (sso, { tenantId }) => accessOf(sso, tenantId) }],

@@ -103,6 +103,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
       ),
     ],
     doctor: diagnoses,
+    console: new URL('./console/index.tsx', import.meta.url),
     ...contributions,
     stop: (webhooks) => webhooks.stop(),
   })

@@ -2,6 +2,8 @@
 import { defineConsoleModule } from '../../console/module.ts'
 import { actions } from './actions.ts'
 import { text } from './text.ts'
+import { transferActions } from './transfers/actions.ts'
+import { text as transferText } from './transfers/text.ts'
 
 export default defineConsoleModule({
   name: 'tenants',
@@ -15,11 +17,51 @@ export default defineConsoleModule({
       key: 't',
       view: () => import('./list.tsx'),
     },
+    {
+      path: '/transfers',
+      title: transferText.transfers,
+      needs: ['transfers.listAll'],
+      search: 'transfers.listAll',
+      navigation: { icon: 'transfers', order: 80 },
+      view: () => import('./transfers/list.tsx'),
+    },
+    {
+      path: '/plans',
+      title: text.plans,
+      needs: ['plans.list'],
+      navigation: { icon: 'plans', order: 85 },
+      view: () => import('./plans.tsx'),
+    },
   ],
   tenantFrame: () => import('./page.tsx'),
   tabs: [
-    { path: '', title: text.overview, needs: ['tenants.get'], order: 0, view: () => import('./overview.tsx') },
+    {
+      path: '',
+      title: text.overview,
+      needs: ['tenants.get'],
+      search: 'timeline.list',
+      order: 0,
+      view: () => import('./overview.tsx'),
+    },
+    {
+      path: 'storage',
+      title: transferText.storage,
+      needs: ['tenants.get', 'backups.list'],
+      order: 10,
+      view: () => import('./transfers/storage.tsx'),
+    },
+    {
+      path: 'transfers/{transferId}',
+      title: transferText.transfer,
+      isListed: false,
+      needs: ['transfers.get'],
+      view: () => import('./transfers/transfer.tsx'),
+    },
     { path: 'settings', title: text.settings, needs: ['tenants.get'], order: 95, view: () => import('./settings.tsx') },
   ],
-  actions,
+  home: [
+    { needs: ['tenants.create', 'tenants.list'], order: 0, view: () => import('./first-tenant.tsx') },
+    { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
+  ],
+  actions: [...actions, ...transferActions],
 })

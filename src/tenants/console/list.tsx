@@ -1,22 +1,26 @@
-/** List of tenants: search, filter by status, selection, and the panel for a new tenant. */
-import { useEffect, useRef, useState } from 'react'
+/** List of tenants: search, filters with counts, selection, and the panels for a new tenant and a bulk job. */
+import { lazy, Suspense, useEffect, useMemo, useRef, useState } from 'react'
 import { menuEntriesOf } from '../../console/components/actions.tsx'
 import { Button } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
 import { Empty, PageHeader } from '../../console/components/base/page.tsx'
 import { Badge, Status } from '../../console/components/base/status.tsx'
 import { Time } from '../../console/components/base/time.tsx'
+import { Selection } from '../../console/components/selection.ts'
 import { type Column, Table } from '../../console/components/table.tsx'
 import { useList } from '../../console/data/queries.ts'
 import { isPermitted } from '../../console/data/session.ts'
 import { tenantHref } from '../../console/routing/links.ts'
 import { useOpen } from '../../console/routing/open.ts'
 import { useSearch, useSetSearch } from '../../console/routing/router.tsx'
-import { NewTenant } from './new-tenant.tsx'
+import { BulkPanel, BulkToolbar, bulkOf, isBulkPermitted } from './bulk.tsx'
+import { Filters, useFilter } from './filters.tsx'
+import { SampleData } from './sample-data.tsx'
 import { planOf, type Tenant } from './tenant.ts'
 import { text } from './text.ts'
 
 const SEARCH_DELAY_MS = 150
+const NewTenant = lazy(() => import('./new-tenant.tsx'))
 
 const columns: readonly Column<Tenant>[] = [
   {
@@ -41,17 +45,19 @@ const columns: readonly Column<Tenant>[] = [
     ),
   },
   { key: 'plan', title: text.columns.plan, cell: (tenant) => planOf(tenant) ?? <span className="faint">–</span> },
-  { key: 'isolation', title: text.columns.isolation, cell: ({ isolation }) => isolation },
-  { key: 'placement', title: text.columns.placement, cell: ({ placement }) => placement },
+  { key: 'isolation', title: text.columns.isolation, cell: ({ isolation }) => isolation, isMinor: true },
+  { key: 'placement', title: text.columns.placement, cell: ({ placement }) => placement, isMinor: true },
   { key: 'created', title: text.columns.created, cell: ({ createdAt }) => <Time at={createdAt} />, align: 'end' },
 ]
 
 export default function Tenants() {
-  const { status, q } = useSearch('tenants.list')
+  const { q, sort } = useSearch('tenants.list')
   const setSearch = useSetSearch()
+  const { filter, isFiltered, clear } = useFilter()
   const panel = useOpen()
-  const list = useList('tenants.list', { query: { status, q, limit: 100 } })
-  const isFiltered = status !== undefined || q !== undefined
+  const selection = useMemo(() => new Selection(), [])
+  const list = useList('tenants.list', { query: { ...filter, sort, limit: 100 } })
+  const bulkId = bulkOf(panel.id)
   const openNew = isPermitted('tenants.create') && (
     <Button variant="primary" icon="plus" onClick={() => panel.open('new')}>
       {text.newTenant}
@@ -63,36 +69,50 @@ export default function Tenants() {
         <PageHeader title={text.tenants}>{openNew}</PageHeader>
         <div className="toolbar">
           <SearchField value={q ?? ''} onChange={(value) => setSearch({ q: value || undefined })} />
-          <StatusFilter value={status} onChange={(value) => setSearch({ status: value })} />
-          <p className="count" role="status">
-            {list.rows && !list.isStale ? text.count(list.rows.length, list.loadMore !== undefined) : ''}
-          </p>
+          <Filters
+            count={list.rows && !list.isStale ? text.count(list.rows.length, list.loadMore !== undefined) : ''}
+          />
         </div>
         <Table
           label={text.tenants}
+          kind="tenant"
           columns={columns}
           list={list}
           idOf={({ id }) => id}
           nameOf={({ name }) => name}
           hrefOf={({ id }) => tenantHref(id)}
           menuOf={(tenant) => menuEntriesOf('tenant', tenant)}
+          {...(isBulkPermitted() ? { selection } : {})}
           empty={
             isFiltered ? (
-              <Empty
-                title={text.emptySearch}
-                actions={<Button onClick={() => setSearch({ q: undefined, status: undefined })}>{text.clear}</Button>}
-              >
+              <Empty title={text.emptySearch} actions={<Button onClick={clear}>{text.clear}</Button>}>
                 {text.emptySearchText}
               </Empty>
             ) : (
-              <Empty title={text.empty} actions={openNew}>
+              <Empty
+                title={text.empty}
+                actions={
+                  <>
+                    {openNew}
+                    <SampleData />
+                  </>
+                }
+              >
                 {text.emptyText}
               </Empty>
             )
           }
         />
+        {isBulkPermitted() && (
+          <BulkToolbar selection={selection} filter={filter} hasMore={list.loadMore !== undefined} />
+        )}
       </div>
-      {panel.id === 'new' && <NewTenant onClose={panel.close} />}
+      {panel.id === 'new' && (
+        <Suspense>
+          <NewTenant onClose={panel.close} />
+        </Suspense>
+      )}
+      {bulkId && <BulkPanel bulkId={bulkId} onClose={panel.close} />}
     </div>
   )
 }
@@ -128,29 +148,6 @@ function SearchField({ value, onChange }: { value: string; onChange: (value: str
         data-search
         onChange={(event) => setTyped(event.target.value)}
       />
-    </div>
-  )
-}
-
-type StatusName = Tenant['status'] | undefined
-
-function StatusFilter({ value, onChange }: { value: StatusName; onChange: (value: StatusName) => void }) {
-  const { all, ...statuses } = text.statuses
-  const chips = [[undefined, all], ...Object.entries(statuses)] as [StatusName, string][]
-  return (
-    // biome-ignore lint/a11y/useSemanticElements: a fieldset would be a form control
-    <div className="chips" role="group" aria-label={text.statusFilter}>
-      {chips.map(([status, title]) => (
-        <button
-          type="button"
-          key={title}
-          className="chip"
-          aria-pressed={status === value}
-          onClick={() => onChange(status)}
-        >
-          {title}
-        </button>
-      ))}
     </div>
   )
 }

@@ -6,7 +6,7 @@ import { BASE, tenantHref } from '../../console/routing/links.ts'
 import { go } from '../../console/routing/router.tsx'
 import { text } from './text.ts'
 
-export function NewTenant({ onClose }: { onClose: () => void }) {
+export default function NewTenant({ onClose }: { onClose: () => void }) {
   const { data: plans } = useOperation('plans.list', {})
   const create = useAction('tenants.create', {
     done: ({ name }) => text.created(name),

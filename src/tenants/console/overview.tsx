@@ -1,98 +1,74 @@
-/** Overview of a tenant: identity, storage, jobs, and the cards of satellites. */
+/** Overview of a tenant: access, anomalies, timeline, and the cards of satellites. */
 import { lazy, Suspense, useMemo } from 'react'
+import { Attention } from '../../console/components/attention.tsx'
 import { Card, Facts } from '../../console/components/base/page.tsx'
 import { ExactTime } from '../../console/components/base/time.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { isPermitted } from '../../console/data/session.ts'
 import { cards } from '../../console/routing/registry.ts'
 import { useParams } from '../../console/routing/router.tsx'
+import { Access } from './access.tsx'
+import { LastBackup } from './last-backup.tsx'
+import { Queue } from './queue.tsx'
+import type { Tenant } from './tenant.ts'
 import { text } from './text.ts'
+import { Timeline } from './timeline.tsx'
 
 export default function Overview() {
   const { id = '' } = useParams()
   const { data: tenant } = useOperation('tenants.get', { params: { id } })
   const views = useMemo(() => cards().map(({ view }) => lazy(view)), [])
-  if (!tenant) return null
-  const {
-    domains,
-    metadata,
-    isolation,
-    placement,
-    createdAt,
-    updatedAt,
-    activatedAt,
-    suspendedAt,
-    deletedAt,
-    purgeAt,
-  } = tenant
-  const { plan: _, ...others } = metadata
+  if (tenant?.id !== id) return null
   return (
-    <div className="overview">
-      <div className="cards">
-        <Card title={text.identity}>
-          <Facts
-            facts={{
-              [text.domains]: domains.length > 0 ? domains.join(', ') : undefined,
-              [text.metadata]: Object.keys(others).length > 0 ? <code>{JSON.stringify(others)}</code> : undefined,
-              [text.isolation]: isolation,
-              [text.placement]: placement,
-            }}
-          />
-        </Card>
-        <Card title={text.history}>
-          <Facts
-            facts={{
-              [text.createdAt]: <ExactTime at={createdAt} />,
-              [text.updatedAt]: <ExactTime at={updatedAt} />,
-              [text.activatedAt]: activatedAt && <ExactTime at={activatedAt} />,
-              [text.suspendedAt]: suspendedAt && <ExactTime at={suspendedAt} />,
-              [text.deletedAt]: deletedAt && <ExactTime at={deletedAt} />,
-              [text.purgeAt]: purgeAt && <ExactTime at={purgeAt} />,
-            }}
-          />
-        </Card>
-        {isPermitted('tenants.queue') && <Queue id={id} />}
-        {views.map((View, index) => (
-          // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
-          <Suspense key={index}>
-            <View id={id} />
-          </Suspense>
-        ))}
+    <>
+      {isPermitted('tenants.explain') && <Access tenant={tenant} />}
+      <Anomalies id={id} />
+      <div className="overview">
+        {isPermitted('timeline.list') && <Timeline key={id} id={id} />}
+        <div className="cards">
+          {views.map((View, index) => (
+            // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
+            <Suspense key={index}>
+              <View id={id} />
+            </Suspense>
+          ))}
+          {isPermitted('backups.list') && <LastBackup id={id} />}
+          {isPermitted('tenants.queue') && <Queue id={id} />}
+          <Identity tenant={tenant} />
+        </div>
       </div>
-    </div>
+    </>
   )
 }
 
-function Queue({ id }: { id: string }) {
-  const { data } = useOperation('tenants.queue', { params: { id } })
-  const queues = (data?.data ?? []).filter(({ waiting, active, failed }) => waiting + active + failed > 0)
-  const { queue: name, waiting: waits, active: runs, failed: fails } = text.queueColumns
+function Anomalies({ id }: { id: string }) {
+  const { data } = useOperation('attention.list', { query: { tenantId: id } })
+  const own = data?.data.filter(({ tenantId }) => tenantId === id) ?? []
+  if (own.length === 0) return null
   return (
-    <Card title={text.queue}>
-      {queues.length === 0 ? (
-        <p className="faint">{text.noJobs}</p>
-      ) : (
-        <table className="simple">
-          <thead>
-            <tr>
-              <th scope="col">{name}</th>
-              <th scope="col">{waits}</th>
-              <th scope="col">{runs}</th>
-              <th scope="col">{fails}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {queues.map(({ queue, waiting, active, failed }) => (
-              <tr key={queue}>
-                <th scope="row">{queue}</th>
-                <td>{waiting}</td>
-                <td>{active}</td>
-                <td>{failed}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      )}
+    <section className="anomalies" aria-label={text.anomalies}>
+      <Attention entries={own} isOfTenant />
+    </section>
+  )
+}
+
+function Identity({ tenant }: { tenant: Tenant }) {
+  const { domains, metadata, createdAt, updatedAt, activatedAt, suspendedAt, deletedAt, purgeAt } = tenant
+  const { plan: _, ...others } = metadata
+  return (
+    <Card title={text.identity}>
+      <Facts
+        facts={{
+          [text.domains]: domains.length > 0 ? domains.join(', ') : undefined,
+          [text.metadata]: Object.keys(others).length > 0 ? <code>{JSON.stringify(others)}</code> : undefined,
+          [text.createdAt]: <ExactTime at={createdAt} />,
+          [text.updatedAt]: <ExactTime at={updatedAt} />,
+          [text.activatedAt]: activatedAt && <ExactTime at={activatedAt} />,
+          [text.suspendedAt]: suspendedAt && <ExactTime at={suspendedAt} />,
+          [text.deletedAt]: deletedAt && <ExactTime at={deletedAt} />,
+          [text.purgeAt]: purgeAt && <ExactTime at={purgeAt} />,
+        }}
+      />
     </Card>
   )
 }

@@ -1,5 +1,5 @@
 /** The frame of a tenant's page: header with state and actions, and the tabs. */
-import { lazy, Suspense, useMemo } from 'react'
+import { lazy, Suspense, useEffect, useMemo } from 'react'
 import { menuEntriesOf, startAction } from '../../console/components/actions.tsx'
 import { Button, Copyable } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
@@ -10,7 +10,9 @@ import { ExactTime, Time } from '../../console/components/base/time.tsx'
 import { MenuTrigger } from '../../console/components/menu.tsx'
 import { Skeleton } from '../../console/components/table.tsx'
 import { useOperation } from '../../console/data/queries.ts'
+import { remember } from '../../console/data/recent.ts'
 import { settings } from '../../console/data/settings.ts'
+import { useCurrent } from '../../console/routing/current.ts'
 import { tenantHref } from '../../console/routing/links.ts'
 import { actionsOf, headerLines, tabs } from '../../console/routing/registry.ts'
 import { Outlet, useParams, usePath } from '../../console/routing/router.tsx'
@@ -31,6 +33,11 @@ export default function TenantPage() {
     { refetchInterval: (query) => (query.state.data?.status === 'provisioning' ? INSTALLING_MS : 15_000) },
   )
   const tenant = found?.id === id ? found : undefined
+  useCurrent('tenant', tenant)
+  const name = tenant?.name
+  useEffect(() => {
+    if (name !== undefined) remember({ kind: text.tenant, id, title: name, href: tenantHref(id) })
+  }, [id, name])
   if (error && !tenant) {
     return (
       <>
@@ -41,38 +48,24 @@ export default function TenantPage() {
   }
   return (
     <>
-      {tenant ? <Header tenant={tenant} /> : <PageHeader title={id} />}
+      <Header id={id} tenant={tenant} />
       <Tabs id={id} />
       {tenant ? <Outlet /> : <Skeleton />}
     </>
   )
 }
 
-function Header({ tenant }: { tenant: Tenant }) {
-  const { id, name, status, isolation, placement, maintenance } = tenant
+/** The same heading before and after the tenant is read, so that it keeps the focus. */
+function Header({ id, tenant }: { id: string; tenant: Tenant | undefined }) {
   const path = usePath()
   const tab = tabs().find((one) => one.path !== '' && path.split('/')[3] === one.path.split('/')[0])
   const lines = useMemo(() => headerLines().map(({ view }) => lazy(view)), [])
-  const [next] = actionsOf('tenant', tenant).filter(({ isDestructive }) => !isDestructive)
-  const isUrgent = status !== 'active' || maintenance !== null
-  const plan = planOf(tenant)
-  const entries = menuEntriesOf('tenant', tenant)
   return (
     <>
       <PageHeader
-        title={name}
+        title={tenant?.name ?? id}
         {...(tab ? { context: tab.title } : {})}
-        lead={
-          <>
-            <Copyable value={id} />
-            <Status state={status} />
-            {maintenance && <Badge tone="warning">{text.inMaintenance}</Badge>}
-            {plan && <Badge>{plan}</Badge>}
-            <span className="faint">
-              {isolation} · {placement}
-            </span>
-          </>
-        }
+        lead={tenant && <Facts tenant={tenant} />}
       >
         {settings.links.map(({ title, url }) => (
           <a
@@ -87,25 +80,55 @@ function Header({ tenant }: { tenant: Tenant }) {
             <Icon name="external" />
           </a>
         ))}
-        {isUrgent && next && (
-          <Button variant="primary" onClick={() => startAction(next, tenant)}>
-            {next.title}
-          </Button>
-        )}
-        {entries.length > 0 && (
-          <MenuTrigger label={text.tenantActions} entries={entries}>
-            {text.actions}
-            <Icon name="down" size={12} />
-          </MenuTrigger>
-        )}
+        {tenant && <Actions tenant={tenant} />}
       </PageHeader>
-      <Notice tenant={tenant} />
+      {tenant && <Notice tenant={tenant} />}
       {lines.map((View, index) => (
         // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
         <Suspense key={index}>
           <View id={id} />
         </Suspense>
       ))}
+    </>
+  )
+}
+
+function Facts({ tenant }: { tenant: Tenant }) {
+  const { id, status, isolation, placement, maintenance } = tenant
+  const plan = planOf(tenant)
+  return (
+    <>
+      <Copyable value={id} />
+      <Status state={status} />
+      {maintenance && <Badge tone="warning">{text.inMaintenance}</Badge>}
+      {plan && <Badge>{plan}</Badge>}
+      <span className="faint">
+        {isolation} · {placement}
+      </span>
+    </>
+  )
+}
+
+/** The usual next action as a button, and all in a menu. */
+function Actions({ tenant }: { tenant: Tenant }) {
+  const [next] = actionsOf('tenant', tenant).filter(
+    ({ name, isDestructive }) => name.startsWith('tenants.') && !isDestructive,
+  )
+  const isUrgent = tenant.status !== 'active' || tenant.maintenance !== null
+  const entries = menuEntriesOf('tenant', tenant)
+  return (
+    <>
+      {isUrgent && next && (
+        <Button variant="primary" onClick={() => startAction(next, tenant)}>
+          {next.title}
+        </Button>
+      )}
+      {entries.length > 0 && (
+        <MenuTrigger label={text.tenantActions} entries={entries}>
+          {text.actions}
+          <Icon name="down" size={12} />
+        </MenuTrigger>
+      )}
     </>
   )
 }

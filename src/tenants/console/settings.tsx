@@ -1,8 +1,12 @@
 /** Settings of a tenant: name, domains, metadata, plan, and the danger zone. */
+import { useState } from 'react'
+import type { Body } from '../../console/api/contract.ts'
 import { startAction } from '../../console/components/actions.tsx'
 import { Button } from '../../console/components/base/button.tsx'
 import { Section } from '../../console/components/base/page.tsx'
+import { ChangedMeanwhile, isChangedMeanwhile } from '../../console/components/changed.tsx'
 import { Field, Form } from '../../console/components/form.tsx'
+import { etagOf } from '../../console/data/etags.ts'
 import { useAction, useOperation } from '../../console/data/queries.ts'
 import { isPermitted } from '../../console/data/session.ts'
 import { actionsOf } from '../../console/routing/registry.ts'
@@ -21,35 +25,58 @@ const HINTS: Readonly<Record<string, string>> = {
 
 export default function Settings() {
   const { id = '' } = useParams()
-  const { data: tenant } = useOperation('tenants.get', { params: { id } })
-  if (!tenant) return null
+  const { data: tenant, refetch } = useOperation('tenants.get', { params: { id } })
+  if (tenant?.id !== id) return null
   return (
     <div className="narrow">
-      {isPermitted('tenants.update') && <General key={tenant.id} tenant={tenant} />}
+      {isPermitted('tenants.update') && <General key={tenant.id} tenant={tenant} refetch={refetch} />}
       {isPermitted('tenants.setPlan', 'plans.list') && <Plan tenant={tenant} />}
       <Danger tenant={tenant} />
     </div>
   )
 }
 
-function General({ tenant: { id, name, domains, metadata } }: { tenant: Tenant }) {
-  const update = useAction('tenants.update', { done: ({ name }) => text.saved(name), showsProblem: true })
-  const removed = (next: Record<string, unknown>) =>
-    Object.fromEntries(Object.keys(metadata).flatMap((key) => (key in next ? [] : [[key, null]])))
+/** The form keeps the state that it started with; a change of another operator meanwhile is shown, not overwritten. */
+function General({ tenant, refetch }: { tenant: Tenant; refetch: () => Promise<{ data?: Tenant | undefined }> }) {
+  const input = { params: { id: tenant.id } }
+  const [base, setBase] = useState(() => ({ tenant, tag: etagOf('tenants.get', input) }))
+  const [body, setBody] = useState<Body<'tenants.update'>>()
+  const update = useAction('tenants.update', {
+    done: ({ name }) => text.saved(name),
+    showsProblem: true,
+    onDone: (tenant, _, tag) => setBase({ tenant, tag }),
+  })
+  const load = async () => {
+    const { data } = await refetch()
+    if (data) setBase({ tenant: data, tag: etagOf('tenants.get', input) })
+    update.reset()
+  }
+  const { name, domains, metadata } = base.tenant
+  const send = (changed: Body<'tenants.update'>, ifMatch: string | undefined) => {
+    setBody(changed)
+    const removed = Object.keys(metadata).filter((key) => !(key in (changed.metadata ?? {})))
+    const patch = { ...Object.fromEntries(removed.map((key) => [key, null])), ...changed.metadata }
+    void update.run({ ...input, body: { ...changed, metadata: patch } }, ifMatch ? { ifMatch } : {})
+  }
+  const problem = isChangedMeanwhile(update.problem) ? null : update.problem
   return (
     <Section title={text.general}>
+      {isChangedMeanwhile(update.problem) && (
+        <ChangedMeanwhile
+          problem={update.problem}
+          base={base.tenant}
+          onLoad={load}
+          onApply={() => body && send(body, undefined)}
+        />
+      )}
       <Form
+        key={base.tenant.updatedAt}
         operation="tenants.update"
         initial={{ name, domains, metadata }}
         submit={text.save}
         isRunning={update.isRunning}
-        problem={update.problem}
-        onSubmit={(body) =>
-          update.run({
-            params: { id },
-            body: { ...body, metadata: { ...removed(body.metadata ?? {}), ...body.metadata } },
-          })
-        }
+        problem={problem}
+        onSubmit={(changed) => send(changed, base.tag)}
       >
         <Field name="name" label={text.name} />
         <Field name="domains" label={text.domains} hint={text.domainsHint} />
@@ -60,7 +87,7 @@ function General({ tenant: { id, name, domains, metadata } }: { tenant: Tenant }
 }
 
 function Danger({ tenant }: { tenant: Tenant }) {
-  const actions = actionsOf('tenant', tenant)
+  const actions = actionsOf('tenant', tenant).filter(({ name }) => name in HINTS)
   if (actions.length === 0) return null
   return (
     <Section title={text.danger}>

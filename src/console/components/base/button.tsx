@@ -9,11 +9,13 @@ export interface ButtonProps extends ButtonHTMLAttributes<HTMLButtonElement> {
   readonly variant?: Variant
   readonly icon?: string
   readonly isRunning?: boolean
+  /** A single key that clicks it. */
+  readonly shortcut?: string
   /** Why the button is disabled: shown as its description. */
   readonly reason?: string | undefined
 }
 
-export function Button({ variant = 'plain', icon, isRunning, reason, children, ...props }: ButtonProps) {
+export function Button({ variant = 'plain', icon, isRunning, reason, shortcut, children, ...props }: ButtonProps) {
   const isDisabled = props.disabled || isRunning || reason !== undefined
   return (
     <button
@@ -24,6 +26,7 @@ export function Button({ variant = 'plain', icon, isRunning, reason, children, .
       disabled={undefined}
       aria-disabled={isDisabled || undefined}
       aria-busy={isRunning || undefined}
+      data-key={shortcut}
       title={reason ?? props.title}
       onClick={isDisabled ? (event) => event.preventDefault() : props.onClick}
     >

@@ -1,6 +1,7 @@
 /** Parts of a page: header with the title of the browser's tab, sections, facts, empty state. */
-import type { ReactNode } from 'react'
+import { type ReactNode, useEffect } from 'react'
 import { settings } from '../../data/settings.ts'
+import { focusNewHeading } from '../../routing/focus.ts'
 
 interface PageHeaderProps {
   readonly title: string
@@ -12,16 +13,19 @@ interface PageHeaderProps {
 }
 
 /** The `<h1>` of a page. It receives the focus after a navigation. */
-export const PageHeader = ({ title, context, lead, children }: PageHeaderProps) => (
-  <header className="page-header">
-    <title>{[title, context, settings.name].filter(Boolean).join(' · ')}</title>
-    <div>
-      <h1 tabIndex={-1}>{title}</h1>
-      {lead && <p className="lead">{lead}</p>}
-    </div>
-    {children && <div className="page-actions">{children}</div>}
-  </header>
-)
+export function PageHeader({ title, context, lead, children }: PageHeaderProps) {
+  useEffect(focusNewHeading, [])
+  return (
+    <header className="page-header">
+      <title>{[title, context, settings.name].filter(Boolean).join(' · ')}</title>
+      <div>
+        <h1 tabIndex={-1}>{title}</h1>
+        {lead && <p className="lead">{lead}</p>}
+      </div>
+      {children && <div className="page-actions">{children}</div>}
+    </header>
+  )
+}
 
 export const Section = ({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) => (
   <section className="section">

@@ -31,7 +31,7 @@ export const Status = ({
   children,
 }: {
   state: string
-  tone?: Tone
+  tone?: Tone | undefined
   children?: React.ReactNode
 }) => (
   <span className="status" data-tone={tone}>

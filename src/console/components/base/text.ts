@@ -26,6 +26,10 @@ export const text = {
   columns: 'Columns',
   close: 'Close',
   cancel: 'Cancel',
+  done: 'Done',
+  readOnly: 'Read only',
+  exportCsv: 'Export CSV',
+  shownEarlier: 'An earlier, equal call has already returned it. It cannot be shown again.',
   undo: 'Undo',
   dismiss: 'Dismiss',
   retry: 'Retry',
@@ -39,6 +43,13 @@ export const text = {
   notifications: 'Notifications',
   confirmWord: (word: string) => [`Enter `, word, ` to confirm`] as const,
   showCall: 'Show the API call',
+  command: 'Command',
+  changedMeanwhile: 'Another operator changed this meanwhile.',
+  deletedMeanwhile: 'It was deleted.',
+  load: 'Load',
+  applyMine: 'Apply mine',
+  earlier: 'Show earlier rows',
+  dropped: (names: readonly string[]) => `Ignored in the address: ${list.format(names)}`,
   code: 'Code',
   requestId: 'Request id',
   noJson: 'Enter a JSON object.',
@@ -50,6 +61,8 @@ export const text = {
   clearAll: 'Clear all',
   remove: (name: string) => `Remove ${name}`,
   noOptions: 'No results',
+  exportCsv: 'Export CSV',
+  exportJson: 'Export JSON',
   forbiddenTitle: 'Not permitted',
   forbidden: (token: string, operations: readonly string[]) => `“${token}” may not call ${list.format(operations)}.`,
 }
@@ -59,7 +72,6 @@ const HINTS: Readonly<Record<string, string>> = {
   E_UNREACHABLE: 'Data stays on the page. The console tries again.',
   E_DEPENDENCY_UNAVAILABLE: 'A dependency of the service is unavailable. See System.',
   E_DEADLINE_EXCEEDED: 'The service did not finish in time.',
-  E_CHANGED_MEANWHILE: 'Another operator changed this meanwhile.',
 }
 
 export const hintOf = (error: unknown): string | undefined => (error instanceof Problem ? HINTS[error.code] : undefined)

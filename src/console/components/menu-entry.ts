@@ -1,6 +1,4 @@
-/** Connects the triggers of menus to their one popup. */
-import { Menu } from '@base-ui/react/menu'
-
+/** An entry of a menu. */
 export interface MenuEntry {
   readonly title: string
   /** A link instead of an action. */
@@ -9,5 +7,3 @@ export interface MenuEntry {
   readonly isDestructive?: boolean
   readonly key?: string
 }
-
-export const menu = Menu.createHandle<readonly MenuEntry[]>()
