@@ -7,7 +7,7 @@ import { flushCompileCache } from 'node:module'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import type { ServiceConfig } from '../../service/config.ts'
+import { ConfigurationError, type ServiceConfig } from '../../service/config.ts'
 import type { Service } from '../../service/main.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { OwnInput } from '../parser/own-input.ts'
@@ -21,7 +21,7 @@ export async function serve(
 ): Promise<void> {
   const { demo: hasDemo = false } = options
   const given = await loadConfig(true)
-  const config = hasDemo ? (await import('../../service/demo/demo.ts')).configForDemo(given) : given
+  const config = hasDemo ? await configForDemo(given) : given
   const { startService } = await import('../../service/main.ts')
   const service = await startService(config, {
     signal,
@@ -61,6 +61,16 @@ function collectGarbage(): void {
   setFlagsFromString('--expose-gc')
   runInNewContext('gc')({ type: 'major', flavor: 'last-resort' })
   setFlagsFromString('--no-expose-gc')
+}
+
+/** @throws ConfigurationError for a process that cannot have the demo */
+async function configForDemo(config: ServiceConfig): Promise<ServiceConfig> {
+  if (config.isProduction) throw new ConfigurationError(['--demo: for development only, rejected in production'])
+  if (config.role !== 'all')
+    throw new ConfigurationError([`--demo: needs the role all, and the role is ${config.role}`])
+  const { withSampleLimits } = await import('../../service/demo/demo.ts')
+  const { plans } = config
+  return { ...config, plans: plans && { ...plans, definitions: withSampleLimits(plans.definitions ?? {}) } }
 }
 
 async function readiness(

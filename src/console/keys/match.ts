@@ -37,6 +37,16 @@ export interface Entry {
   readonly id?: string
 }
 
+/** An entry of the palette. */
+export interface Found extends Entry {
+  /** Unique in the palette. */
+  readonly value: string
+  readonly href?: string
+  readonly run?: () => unknown
+  /** Text at the end of the line. */
+  readonly note?: string
+}
+
 /** Matching entries, the best first. Equal ones keep their order. */
 export function ranked<One extends Entry>(query: string, entries: readonly One[]): One[] {
   return entries

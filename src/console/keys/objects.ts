@@ -2,7 +2,7 @@
 import { call } from '../data/call.ts'
 import { isPermitted } from '../data/session.ts'
 import { referenceHref } from '../routing/reference.ts'
-import type { Found } from './sources.ts'
+import type { Found } from './match.ts'
 
 /** Tenants that match by id or name are left out: the palette has its own group of them. */
 export async function foundObjects(q: string, signal: AbortSignal): Promise<Found[]> {

@@ -7,7 +7,8 @@ import { focusNewHeading } from '../routing/focus.ts'
 import { BASE } from '../routing/links.ts'
 import { go } from '../routing/router.tsx'
 import { paletteStore } from './keys.ts'
-import { codeGroup, type Found, type Group, localGroups, remoteGroups } from './sources.ts'
+import type { Found } from './match.ts'
+import { codeGroup, type Group, localGroups, remoteGroups } from './sources.ts'
 import { text } from './text.ts'
 
 const DELAY_MS = 100

@@ -7,18 +7,9 @@ import type { Action, Screen } from '../module.ts'
 import { current } from '../routing/current.ts'
 import { href, tenantHref } from '../routing/links.ts'
 import { actionsOf, allActions, screens, tabs } from '../routing/registry.ts'
-import { commandsOf, type Entry, ranked, score } from './match.ts'
+import { commandsOf, type Found, ranked, score } from './match.ts'
 import { foundObjects } from './objects.ts'
 import { text } from './text.ts'
-
-export interface Found extends Entry {
-  /** Unique in the palette. */
-  readonly value: string
-  readonly href?: string
-  readonly run?: () => unknown
-  /** Text at the end of the line. */
-  readonly note?: string
-}
 
 export interface Group {
   readonly value: string

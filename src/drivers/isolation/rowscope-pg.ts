@@ -170,10 +170,11 @@ const makeObjects = (server: PostgresServer, { schema, column }: RowTables): Pro
     })
   })
 
-/** Whether the scope role may use the schema; undefined without the schema. */
+/** Whether the schema was given to the scope role, not only to PUBLIC; undefined without the schema. */
 async function isUsedByTenants(client: pg.ClientBase, schema: string, scopeRole: string): Promise<boolean | undefined> {
   const { rows } = await client.query(
-    `select has_schema_privilege($2, oid, 'usage') as used from pg_namespace where nspname = $1`,
+    `select exists (select from aclexplode(nspacl) where privilege_type = 'USAGE' and grantee = (
+       select oid from pg_roles where rolname = $2)) as used from pg_namespace where nspname = $1`,
     [schema, scopeRole],
   )
   return rows[0]?.used

@@ -17,7 +17,6 @@ import { serveRequest } from '../../http/requests/serve-request.ts'
 import { respondJson, withoutBodyOfHead } from '../../http/respond.ts'
 import { type AdminToken, firstAdmin } from '../../http/tokens.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { ConfigurationError, type ServiceConfig } from '../config.ts'
 import { RECEIVER_STATUSES, SAMPLE_LIMITS, type SampleCall, type SampleTenant } from './sample-tenants.ts'
 
 /** Below the prefix. */
@@ -33,17 +32,15 @@ const RETRY_MS = 1_000
 /** Headers that identify the caller. */
 const CREDENTIALS = ['x-admin-token', 'cookie', 'origin', 'host', 'x-forwarded-proto', 'sec-fetch-site']
 
-/** @throws ConfigurationError for a process that cannot have the demo */
-export function configForDemo(config: ServiceConfig): ServiceConfig {
-  if (config.isProduction) throw new ConfigurationError(['--demo: for development only, rejected in production'])
-  if (config.role !== 'all')
-    throw new ConfigurationError([`--demo: needs the role all, and the role is ${config.role}`])
-  const { plans } = config
-  const definitions = Object.entries(plans?.definitions ?? {}).map(([name, plan]) => {
+/** Plans without limits get limits, so that quotas of sample tenants show their use. */
+export function withSampleLimits<Plan extends { readonly limits: object }>(
+  plans: Readonly<Record<string, Plan>>,
+): Record<string, Plan> {
+  const withLimits = ([name, plan]: [string, Plan]) => {
     const isUnlimited = Object.keys(plan.limits).length === 0
     return [name, isUnlimited ? { ...plan, limits: SAMPLE_LIMITS[name] ?? {} } : plan]
-  })
-  return { ...config, plans: plans && { ...plans, definitions: Object.fromEntries(definitions) } }
+  }
+  return Object.fromEntries(Object.entries(plans).map(withLimits))
 }
 
 export interface DemoResult {

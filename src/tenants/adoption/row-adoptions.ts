@@ -109,7 +109,7 @@ export class RowAdoptions {
       try {
         if (row.state === 'adopting') await this.#settle(row)
         else {
-          await this.releaseStorage(row)
+          await this.#restore(row)
           await this.#reservations.endRelease(row)
         }
       } catch (error) {
@@ -145,7 +145,7 @@ export class RowAdoptions {
       for (const tenantId of begun.deleted) await events.publish(TenantDeleted, { tenantId, purgeAt })
       return begun
     })
-    await this.releaseStorage(row)
+    await this.#restore(row)
     return { isolation: row.isolation, placement, storage: row.storage, tenants: tenants.length }
   }
 
@@ -153,9 +153,15 @@ export class RowAdoptions {
     return this.#reservations.isReleasing(isolation, placement)
   }
 
-  /** Restores the tables. Safe to repeat. */
+  /** Restores the tables if they are being released. Safe to repeat. */
   async releaseStorage({ isolation, placement }: Place): Promise<void> {
-    await this.#adoptionOf(isolation).release(placement)
+    const row = await this.#reservations.find(isolation, placement)
+    if (row?.state === 'releasing') await this.#restore(row)
+  }
+
+  /** Changes nothing if the tables were released and adopted again meanwhile. */
+  async #restore({ isolation, placement, adoptionId }: RowAdoptionRow): Promise<void> {
+    await this.#adoptionOf(isolation).release(placement, adoptionId)
   }
 
   #adoptionOf(isolation: string): DriverRowAdoption {

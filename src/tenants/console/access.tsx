@@ -9,8 +9,8 @@ import { Time } from '../../console/components/base/time.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { referenceHref } from '../../console/routing/reference.ts'
 import { actionsOf } from '../../console/routing/registry.ts'
-import type { Tenant } from './tenant.ts'
-import { text } from './text.ts'
+import type { Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 
 type Check = Result<'tenants.explain'>['checks'][number]
 

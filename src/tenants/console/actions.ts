@@ -1,8 +1,8 @@
 /** Actions on a tenant: life cycle, maintenance. */
 import { runAction } from '../../console/data/queries.ts'
 import type { Action } from '../../console/module.ts'
-import type { Tenant } from './tenant.ts'
-import { text } from './text.ts'
+import type { Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 
 const inputOf = ({ id }: Tenant) => ({ params: { id } })
 

@@ -2,8 +2,8 @@
 import { Confirm } from '../../console/components/confirm.tsx'
 import { runAction, useAction } from '../../console/data/queries.ts'
 import type { ActionProps } from '../../console/module.ts'
-import type { Tenant } from './tenant.ts'
-import { text } from './text.ts'
+import type { Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 
 export default function Delete({ target: { id, name }, onClose }: ActionProps<Tenant>) {
   const input = { params: { id } }

@@ -3,8 +3,8 @@ import { LinkButton } from '../../console/components/base/button.tsx'
 import { Card, Empty } from '../../console/components/base/page.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { href } from '../../console/routing/links.ts'
-import { SampleData } from './sample-data.tsx'
-import { text } from './text.ts'
+import { text } from './base/text.ts'
+import { SampleData } from './list/sample-data.tsx'
 
 export default function FirstTenant() {
   const { data: tenants } = useOperation('tenants.list', { query: { limit: 1 } })

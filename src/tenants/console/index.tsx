@@ -1,7 +1,7 @@
 /** Console module of the tenants. */
 import { defineConsoleModule } from '../../console/module.ts'
 import { actions } from './actions.ts'
-import { text } from './text.ts'
+import { text } from './base/text.ts'
 import { transferActions } from './transfers/actions.ts'
 import { text as transferText } from './transfers/text.ts'
 
@@ -15,7 +15,7 @@ export default defineConsoleModule({
       search: 'tenants.list',
       navigation: { icon: 'tenants', order: 10 },
       key: 't',
-      view: () => import('./list.tsx'),
+      view: () => import('./list/list.tsx'),
     },
     {
       path: '/transfers',

@@ -5,7 +5,7 @@ import { formatBytes } from '../../console/components/base/text.ts'
 import { Time } from '../../console/components/base/time.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { tenantHref } from '../../console/routing/links.ts'
-import { text } from './text.ts'
+import { text } from './base/text.ts'
 
 export function LastBackup({ id }: { id: string }) {
   const { data } = useOperation('backups.list', { params: { id }, query: { limit: 1 } })

@@ -1,10 +1,10 @@
 /** Dialog: puts a tenant into maintenance. */
 import { Dialog } from '../../console/components/dialog.tsx'
-import { Field, Form } from '../../console/components/form.tsx'
+import { Field, Form } from '../../console/components/forms/form.tsx'
 import { runAction, useAction } from '../../console/data/queries.ts'
 import type { ActionProps } from '../../console/module.ts'
-import type { Tenant } from './tenant.ts'
-import { text } from './text.ts'
+import type { Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 
 export default function Maintenance({ target: { id, name }, onClose }: ActionProps<Tenant>) {
   const enter = useAction('tenants.enterMaintenance', {

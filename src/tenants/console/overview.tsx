@@ -8,10 +8,10 @@ import { isPermitted } from '../../console/data/session.ts'
 import { cards } from '../../console/routing/registry.ts'
 import { useParams } from '../../console/routing/router.tsx'
 import { Access } from './access.tsx'
+import type { Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 import { LastBackup } from './last-backup.tsx'
 import { Queue } from './queue.tsx'
-import type { Tenant } from './tenant.ts'
-import { text } from './text.ts'
 import { Timeline } from './timeline.tsx'
 
 export default function Overview() {

@@ -16,8 +16,8 @@ import { useCurrent } from '../../console/routing/current.ts'
 import { tenantHref } from '../../console/routing/links.ts'
 import { actionsOf, headerLines, tabs } from '../../console/routing/registry.ts'
 import { Outlet, useParams, usePath } from '../../console/routing/router.tsx'
-import { planOf, type Tenant } from './tenant.ts'
-import { text } from './text.ts'
+import { planOf, type Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 
 const INSTALLING_MS = 1_000
 

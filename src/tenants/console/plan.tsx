@@ -1,10 +1,10 @@
 /** The plan of a tenant, in its settings. */
 
 import { Section } from '../../console/components/base/page.tsx'
-import { Field, Form } from '../../console/components/form.tsx'
+import { Field, Form } from '../../console/components/forms/form.tsx'
 import { runAction, useOperation } from '../../console/data/queries.ts'
-import { planOf, type Tenant } from './tenant.ts'
-import { text } from './text.ts'
+import { planOf, type Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 
 export function Plan({ tenant }: { tenant: Tenant }) {
   const { data: plans } = useOperation('plans.list', {})

@@ -6,7 +6,7 @@ import { formatNumber } from '../../console/components/base/text.ts'
 import { Skeleton } from '../../console/components/lists/table.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { href } from '../../console/routing/links.ts'
-import { text } from './text.ts'
+import { text } from './base/text.ts'
 
 export default function Plans() {
   const { data: plans, error, refetch } = useOperation('plans.list', {})

@@ -1,7 +1,7 @@
 /** Card: jobs of a tenant by queue. */
 import { Card } from '../../console/components/base/page.tsx'
 import { useOperation } from '../../console/data/queries.ts'
-import { text } from './text.ts'
+import { text } from './base/text.ts'
 
 export function Queue({ id }: { id: string }) {
   const { data } = useOperation('tenants.queue', { params: { id } })

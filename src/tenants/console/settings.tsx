@@ -5,15 +5,15 @@ import { startAction } from '../../console/components/actions.tsx'
 import { Button } from '../../console/components/base/button.tsx'
 import { Section } from '../../console/components/base/page.tsx'
 import { ChangedMeanwhile, isChangedMeanwhile } from '../../console/components/changed.tsx'
-import { Field, Form } from '../../console/components/form.tsx'
+import { Field, Form } from '../../console/components/forms/form.tsx'
 import { etagOf } from '../../console/data/etags.ts'
 import { useAction, useOperation } from '../../console/data/queries.ts'
 import { isPermitted } from '../../console/data/session.ts'
 import { actionsOf } from '../../console/routing/registry.ts'
 import { useParams } from '../../console/routing/router.tsx'
+import type { Tenant } from './base/tenant.ts'
+import { text } from './base/text.ts'
 import { Plan } from './plan.tsx'
-import type { Tenant } from './tenant.ts'
-import { text } from './text.ts'
 
 const HINTS: Readonly<Record<string, string>> = {
   'tenants.activate': text.activateHint,

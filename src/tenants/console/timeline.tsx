@@ -9,7 +9,7 @@ import { Skeleton } from '../../console/components/lists/table.tsx'
 import { type Item, useList } from '../../console/data/queries.ts'
 import { referenceHref } from '../../console/routing/reference.ts'
 import { useSearch, useSetSearch } from '../../console/routing/router.tsx'
-import { text } from './text.ts'
+import { text } from './base/text.ts'
 
 type Entry = Item<'timeline.list'>
 

@@ -108,8 +108,8 @@ export interface DriverRowAdoption {
   adopt(request: RowAdoptionRequest, options: AdoptOptions): Promise<void>
   /** As that of `DriverAdoption`. */
   settle(placement: string, adoptionId: string, decide: (isAdopted: boolean) => Promise<void>): Promise<void>
-  /** As that of `DriverAdoption`. All tenants lose access. */
-  release(placement: string): Promise<readonly string[]>
+  /** As that of `DriverAdoption`. All tenants lose access. Changes nothing after another adoption of the tables. */
+  release(placement: string, adoptionId: string): Promise<readonly string[]>
 }
 
 /** The existing storage cannot become a tenant, or not by this plan. */

@@ -1,7 +1,7 @@
 /** Panel: creates an API token, and shows it once. */
 import { useState } from 'react'
 import type { Body } from '../../api/contract.ts'
-import { Field, Form } from '../../components/form.tsx'
+import { Field, Form } from '../../components/forms/form.tsx'
 import { Panel } from '../../components/panel.tsx'
 import { ShownOnce } from '../../components/shown-once.tsx'
 import { useAction } from '../../data/queries.ts'

@@ -2,9 +2,9 @@
 import type { Result } from '../../api/contract.ts'
 import { runAction } from '../../data/queries.ts'
 import type { Action } from '../../module.ts'
+import type { DeadLetter } from './dead-letter.ts'
 import { text } from './text.ts'
 
-export type DeadLetter = Result<'deadLetters.list'>['data'][number]
 type Entry = Result<'outbox.list'>['data'][number]
 
 const ofLetter: readonly Action<DeadLetter>[] = [

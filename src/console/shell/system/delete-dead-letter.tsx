@@ -2,7 +2,7 @@
 import { Confirm } from '../../components/confirm.tsx'
 import { useAction } from '../../data/queries.ts'
 import type { ActionProps } from '../../module.ts'
-import type { DeadLetter } from './actions.ts'
+import type { DeadLetter } from './dead-letter.ts'
 import { text } from './text.ts'
 
 export default function DeleteDeadLetter({ target: { id, queue }, onClose }: ActionProps<DeadLetter>) {

@@ -93,11 +93,12 @@ const allRows = <T>(
     return withoutForce(client, schema, () => work(client), column)
   })
 
-/** False before the adoption of an existing schema, and after its release. */
+/** False before the adoption of an existing schema, and after its release, also if PUBLIC may use it. */
 export async function isUsed(client: pg.ClientBase, schema: string, scopeRole: string): Promise<boolean> {
   const { rows } = await client.query(
     `select to_regclass('tenantry.row_locations') is not null and exists (
-       select from pg_namespace where nspname = $1 and has_schema_privilege($2, oid, 'usage')) as "isUsed"`,
+       select from pg_namespace, aclexplode(nspacl) where nspname = $1 and privilege_type = 'USAGE'
+         and grantee = (select oid from pg_roles where rolname = $2)) as "isUsed"`,
     [schema, scopeRole],
   )
   return rows[0].isUsed

@@ -43,6 +43,6 @@ test('a member of the former owner adopts the tables, serves their tenants, and 
   await rows.driver.drop(rows.location(b))
   expect(await rows.asApplication('select body from tasks')).toEqual([{ body: 'ONE' }])
   await rows.sql('drop table app.labels')
-  await rows.adoption.release('main')
+  await rows.release()
   expect(await rows.catalog()).toEqual(before)
 })

@@ -126,6 +126,66 @@ test('policies of the former owner are not executed by a plan', async () => {
   expect(await rows.asApplication('select * from internal.runs')).toEqual([])
 })
 
+const SPY = `
+  create function internal.spy(n int) returns int language plpgsql immutable as $$
+    begin if session_user <> 'ROLE' then raise 'ran as %', session_user; end if; return n; end $$;
+  create operator internal.@@@ (function = internal.spy, rightarg = int);`
+
+test.each([
+  ['an index', 'create index spied on tasks ((id + internal.spy(1)))', 'app.tasks'],
+  ['the predicate of an index', 'create index spied on tasks (id) where internal.spy(1) = 1', 'app.tasks'],
+  ['an operator', 'create index spied on tasks ((id + (operator(internal.@@@) 1)))', 'app.tasks'],
+  ['statistics', 'create statistics spied on (id + internal.spy(1)), body from tasks', 'app.tasks'],
+  ['an index of the table of tenants', 'create index spied on internal.orgs ((internal.spy(1)))', 'internal.orgs'],
+])('code of the former owner in %s is not executed, and is a reason', async (_, statement, table) => {
+  await rows.asApplication(SPY.replace('ROLE', rows.role) + statement)
+  expect((await rows.plan({ baseline: [] })).reasons).toContainEqual(
+    expect.stringContaining(`an expression of the table ${table} calls internal.spy(integer)`),
+  )
+})
+
+test.each([
+  [
+    'domain',
+    'create domain internal.code as int; alter table tasks add column code internal.code',
+    'type internal.code',
+  ],
+  [
+    'view',
+    'create view internal.one as select 1 as one; create view ones with (security_invoker = true) as select * from internal.one',
+    'view internal.one',
+  ],
+])('a %s outside of the schema that its owner could change is a reason', async (_, statement, object) => {
+  await rows.asApplication(statement)
+  expect((await rows.plan({ baseline: [] })).reasons).toEqual([
+    `the schema uses the ${object}, whose owner could change it: it runs with the rights of the role of \`url\``,
+  ])
+})
+
+test('a release of an earlier adoption changes nothing', async () => {
+  await rows.adopt()
+  const adopted = await rows.catalog()
+  expect(await rows.release(randomUUID())).toEqual([])
+  expect(await rows.catalog()).toEqual(adopted)
+  await rows.release()
+})
+
+test('the drop of a tenant deletes no rows of released tables that PUBLIC may use', async () => {
+  await rows.asApplication('grant usage on schema app to public')
+  await rows.adopt()
+  await rows.driver.migrate(rows.location(rows.ids[0])) // a process that has used the tables
+  await rows.release()
+  expect(await Array.fromAsync((await rows.driver.orphanedRows?.('main', async () => [])) ?? [])).toEqual([])
+  await rows.driver.drop(rows.location(rows.ids[0]))
+  expect(await rows.asApplication('select from tasks')).toHaveLength(3)
+})
+
+test('a schema that only PUBLIC may use is not used before its adoption', async () => {
+  await rows.asApplication('grant usage on schema app to public')
+  const other = await rows.installation.open(await rows.installation.prepare())
+  await expect(other.provision(rows.location(rows.ids[0]))).rejects.toMatchObject({ code: 'E_NOT_ADOPTABLE' })
+})
+
 test('a plan of an earlier catalog is rejected', async () => {
   const { digest } = await rows.plan()
   await rows.asApplication('create index later on tasks (body)')

@@ -69,6 +69,8 @@ export interface Rows {
   asApplication(text: string): Promise<any[]>
   plan(more?: Partial<RowAdoptionRequest>): Promise<RowPlan>
   adopt(more?: Partial<RowAdoptionRequest>): Promise<RowPlan>
+  /** @param adoptionId default: that of the last adoption */
+  release(adoptionId?: string): Promise<readonly string[]>
   audit(): Promise<unknown[]>
   /** Owners, rights, policies and columns of the schema. */
   catalog(): Promise<unknown>
@@ -89,6 +91,7 @@ export async function openRows(type: ColumnType, options: InstallationOptions = 
     await installation.database.sql(`grant create on database ${pathname.slice(1)} to ${username}`)
   }
   await driver.inventory?.('main') // prepares the server
+  let lastId = ''
   const role = `legacy_${randomBytes(4).toString('hex')}`
   const [a, b] = IDS[type]
   const session = (text: string) =>
@@ -140,13 +143,16 @@ export async function openRows(type: ColumnType, options: InstallationOptions = 
     plan: (more) => adoption.plan(request(more)),
     async adopt(more) {
       const plan = await adoption.plan(request(more))
+      const adoptionId = randomUUID()
       await adoption.adopt(request(more), {
-        adoptionId: randomUUID(),
+        adoptionId,
         digest: plan.digest,
         assertNotAbandoned: async () => undefined,
       })
+      lastId = adoptionId
       return plan
     },
+    release: (adoptionId = lastId) => adoption.release('main', adoptionId),
     async audit() {
       const all = (async function* () {
         for (const id of [a, b]) yield location(id)

@@ -5,7 +5,7 @@
  *   lock of the tables ─► abandoned? ─► catalog and tenants, compared with the plan ─► owners, rights, columns, policies
  *     ─► rules of row level security ─► records ─► commit
  *
- * - No row is copied or changed. The rows are read before the first lock.
+ * - No row is copied or changed. The rows are read before the first lock that tenants or the application wait for.
  * - The lock, the record at the server and its recovery are those of the adoption of one schema (adoption/adoption.ts).
  */
 import { createHash } from 'node:crypto'
@@ -142,7 +142,8 @@ export function rowAdoption(
           const warnings = rowWarnings(rowTables, found, found.roles)
           return { ...found.plan, schema, warnings, locks: rowLocks(rowTables, found) }
         }
-        const begin = 'begin isolation level repeatable read, read only'
+        // Each statement sees the catalog as it is after the lock of the tables.
+        const begin = 'begin isolation level read committed, read only'
         return storage.owned((client) => inTransaction(client, () => planned(client), { begin }))
       }),
 
@@ -177,11 +178,11 @@ export function rowAdoption(
 
     settle: (placement, adoptionId, decide) => settle(locationOf(placement, schema), adoptionId, decide),
 
-    release: (placement) => {
+    release: (placement, adoptionId) => {
       const storage = storageOn(placement)
       return alone(storage, async (client) => {
         const record = await readRecord(client, storage)
-        if (record?.tenantId !== '') return [] // an earlier run has released it
+        if (record?.adoptionId !== adoptionId) return [] // an earlier run has released it
         await client.query('delete from tenantry.adoptions where locator = $1', [schema])
         await client.query('delete from tenantry.fenced; delete from tenantry.row_locations')
         await storage.migrator.forget(client, schema)

@@ -1,8 +1,9 @@
 /**
  * Reads the tables of an existing schema whose rows belong to many tenants, and their tenants.
  *
- * Only plain columns of plain tables are read, with names and types of `pg_catalog`, and without policies: nothing of
- * the former owner runs with the rights of the role of `url`.
+ * Only plain columns of plain tables are read, with names and types of `pg_catalog`, and without policies. Tables with
+ * expressions that call routines of other roles are not read, because the planner evaluates constant calls in the
+ * expressions of an index. So nothing of the former owner runs with the rights of the role of `url`.
  */
 import pg from 'pg'
 import { type AdoptedTenant, notAdoptable, type TenantSource } from '../../../tenants/isolation/adoption.ts'
@@ -67,6 +68,38 @@ const LINKS = `
     and f.relnamespace = (select oid from pg_namespace where nspname = $1) and p.relnamespace = f.relnamespace
   order by 1, 2`
 
+/** Locks tables against new expressions and children. Reads and writes of rows continue. */
+const lockOf = (tables: readonly string[]): string =>
+  `lock table ${tables.map((table) => `only ${table}`).join(', ')} in share update exclusive mode`
+
+/** Routines of other roles in expressions of tables and their children, and children that are not in the list. */
+const CODE = `
+  with recursive listed as materialized (select unnest($1::text[]::regclass[])::oid as oid),
+  family (oid) as (select oid from listed union select inhrelid from family join pg_inherits on inhparent = family.oid),
+  part (relation, classid, objid) as (
+    select oid, 'pg_class'::regclass, oid from family
+    union all select indrelid, 'pg_class'::regclass, indexrelid from family join pg_index on indrelid = oid
+    union all select stxrelid, 'pg_statistic_ext'::regclass, s.oid from family join pg_statistic_ext s on stxrelid = family.oid
+    union all select conrelid, 'pg_constraint'::regclass, k.oid from family join pg_constraint k on conrelid = family.oid)
+  select distinct relation::regclass::text as table, p.oid::regprocedure::text as routine from part
+  join pg_depend d on d.classid = part.classid and d.objid = part.objid
+  join pg_proc p on p.oid = case refclassid when 'pg_proc'::regclass then refobjid
+    when 'pg_operator'::regclass then (select oprcode from pg_operator o where o.oid = refobjid) end
+  join pg_roles on pg_roles.oid = proowner where proowner <> current_user::regrole and not rolsuper
+  union all select oid::regclass::text, null from family where oid not in (select oid from listed) order by 1, 2`
+
+/** Locks the tables, and returns the reasons why reading their rows would execute code of other roles. */
+async function codeIn(client: pg.ClientBase, tables: readonly string[]): Promise<string[]> {
+  if (tables.length === 0) return []
+  await client.query(lockOf(tables))
+  const { rows } = await client.query(CODE, [tables])
+  return rows.map(({ table, routine }) =>
+    routine === null
+      ? `the table ${table} inherits from a table of another schema`
+      : `an expression of the table ${table} calls ${routine}, whose owner could change it: drop the expression, or give the routine to the role of \`url\``,
+  )
+}
+
 export interface FoundTenants {
   readonly tenants: readonly AdoptedTenant[]
   readonly reasons: readonly string[]
@@ -80,7 +113,11 @@ export async function readTenants(
   { from, scopeRole }: { readonly from: TenantSource | undefined; readonly scopeRole: string },
 ): Promise<FoundTenants> {
   const { schema, column } = rowTables
-  const reasons: string[] = []
+  const reasons = await codeIn(
+    client,
+    tables.map(({ identity }) => identity),
+  )
+  if (reasons.length > 0) return { tenants: [], reasons }
   const values = new Map<string, string[]>()
   await client.query('set local row_security = off')
   for (const table of tables) {
@@ -104,7 +141,10 @@ export async function readTenants(
   }
   await client.query('set local row_security = on')
   const all = [...new Set([...values.values()].flat())].sort()
-  const tenants = from ? await sourceRows(client, rowTables, from, scopeRole) : all.map((id) => ({ id, name: id }))
+  const source = from && (await sourceOf(client, rowTables, from, scopeRole))
+  const code = source ? await codeIn(client, [source]) : []
+  if (code.length > 0) return { tenants: [], reasons: [...reasons, ...code] }
+  const tenants = from && source ? await sourceRows(client, source, from) : all.map((id) => ({ id, name: id }))
   return { tenants, reasons: [...reasons, ...reasonsAgainst(column, tenants, values)] }
 }
 
@@ -163,15 +203,15 @@ async function valuesOf(client: pg.ClientBase, { identity, column: found }: RowT
 const READABLE = ['text', 'character varying', 'character', 'uuid', 'smallint', 'integer', 'bigint']
 
 /**
- * Only a table of the former application: the plan shows its values, so tables of the server, of the backoffice and of
+ * The table with the tenants. Only a table of the former application: the plan shows its values, so tables of the server, of the backoffice and of
  * tenants are excluded.
  */
-async function sourceRows(
+async function sourceOf(
   client: pg.ClientBase,
   { schema }: RowTables,
   from: TenantSource,
   scopeRole: string,
-): Promise<AdoptedTenant[]> {
+): Promise<string> {
   const dot = from.table.indexOf('.')
   const [space, table] = dot < 0 ? [schema, from.table] : [from.table.slice(0, dot), from.table.slice(dot + 1)]
   const columns = [from.id, ...(from.name === undefined ? [] : [from.name])]
@@ -191,12 +231,15 @@ async function sourceRows(
       `no table "${space}.${table}" of an owner of the adopted tables, which tenants cannot use, has a column "${missing.join('", "')}" of type ${READABLE.join(', ')}`,
     ])
   }
+  return `${pg.escapeIdentifier(space)}.${pg.escapeIdentifier(table)}`
+}
+
+async function sourceRows(client: pg.ClientBase, source: string, from: TenantSource): Promise<AdoptedTenant[]> {
   const id = `${pg.escapeIdentifier(from.id)}::text`
   const name = from.name === undefined ? 'null' : `nullif(btrim(${pg.escapeIdentifier(from.name)}::text), '')`
   await client.query('set local row_security = off')
   const { rows } = await client.query<AdoptedTenant>(
-    `select ${id} as id, coalesce(${name}, ${id}) as name from only ${pg.escapeIdentifier(space)}.${pg.escapeIdentifier(table)}
-     where ${id} is not null order by 1`,
+    `select ${id} as id, coalesce(${name}, ${id}) as name from only ${source} where ${id} is not null order by 1`,
   )
   await client.query('set local row_security = on')
   return rows

@@ -79,9 +79,9 @@ export const rowAdoptionSuite = (type: ColumnType) =>
       await rows.adopt()
       expect(await rows.catalog()).not.toEqual(before)
       await rows.driver.fence(rows.location(a))
-      expect(await rows.adoption.release('main')).not.toEqual([])
+      expect(await rows.release()).not.toEqual([])
       expect(await rows.catalog()).toEqual(before)
-      expect(await rows.adoption.release('main')).toEqual([])
+      expect(await rows.release()).toEqual([])
       await expect(titles(a)).rejects.toThrow()
       await rows.driver.drop(rows.location(a)) // of a late purge
       expect(await rows.asApplication('select title from projects')).toHaveLength(2)

@@ -1,7 +1,7 @@
 /** Finds audit entries by their id and by the id of a request. */
 import { isUuid } from '../../../kernel/base/ids.ts'
 import { foundBy } from '../../../kernel/shares/search.ts'
-import { isAhead } from '../seal-watermark.ts'
+import { isAhead } from '../model/seal-watermark.ts'
 
 const REQUEST_ID = /^[A-Za-z0-9._-]{8,128}$/
 

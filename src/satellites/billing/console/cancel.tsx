@@ -1,6 +1,6 @@
 /** Dialog: ends a subscription, at the end of the paid period or immediately. */
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import type { Billing } from './billing.tsx'

@@ -1,7 +1,7 @@
 /** Dialog: creates a link to the provider's pages for invoices and payment methods. */
 import { useState } from 'react'
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import type { Billing } from './billing.tsx'

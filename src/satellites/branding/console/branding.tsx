@@ -1,8 +1,8 @@
 /** Branding of a tenant: form, preview of the present input, contrast of its colours. */
 import { useMemo } from 'react'
 import type { Body, Result } from '../../../console/api/contract.ts'
-import { Field } from '../../../console/components/form.tsx'
-import { ResourceForm } from '../../../console/components/resource-form.tsx'
+import { Field } from '../../../console/components/forms/form.tsx'
+import { ResourceForm } from '../../../console/components/forms/resource-form.tsx'
 import { useParams } from '../../../console/routing/router.tsx'
 import { Contrast } from './contrast-table.tsx'
 import { Preview } from './preview.tsx'

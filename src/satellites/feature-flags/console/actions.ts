@@ -1,12 +1,8 @@
 /** Actions on a flag. */
-import type { Result } from '../../../console/api/contract.ts'
 import { runAction } from '../../../console/data/queries.ts'
 import type { Action } from '../../../console/module.ts'
+import type { Edits, Flag } from './model.ts'
 import { text } from './text.ts'
-
-export type Flag = Result<'featureFlags.get'>
-/** Members that the console changes. */
-export type Edits = Partial<Pick<Flag, 'enabled' | 'rolloutPercent' | 'bucketKey'>>
 
 const inputOf = ({ tenantId: id, key }: Flag) => ({ params: { id, key } })
 

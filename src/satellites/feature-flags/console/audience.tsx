@@ -5,7 +5,7 @@ import { Button } from '../../../console/components/base/button.tsx'
 import { ProblemView } from '../../../console/components/base/problem.tsx'
 import { Status } from '../../../console/components/base/status.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
-import type { Flag } from './actions.ts'
+import type { Flag } from './model.ts'
 import { text } from './text.ts'
 
 const MAX_VALUES = 1_000

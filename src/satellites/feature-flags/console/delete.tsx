@@ -4,7 +4,7 @@ import { runAction, useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import { BASE, tenantHref } from '../../../console/routing/links.ts'
 import { go } from '../../../console/routing/router.tsx'
-import type { Flag } from './actions.ts'
+import type { Flag } from './model.ts'
 import { text } from './text.ts'
 
 export default function DeleteFlag({ target: flag, onClose }: ActionProps<Flag>) {

@@ -8,7 +8,7 @@ import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { href, tenantHref } from '../../../console/routing/links.ts'
 import { useParams, useSearch, useSetSearch } from '../../../console/routing/router.tsx'
-import type { Flag } from './actions.ts'
+import type { Flag } from './model.ts'
 import { Switch } from './switch.tsx'
 import { text } from './text.ts'
 

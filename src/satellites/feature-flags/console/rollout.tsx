@@ -2,7 +2,8 @@
 import { type FormEvent, useRef } from 'react'
 import { Button } from '../../../console/components/base/button.tsx'
 import { isPermitted } from '../../../console/data/session.ts'
-import { editFlag, type Flag } from './actions.ts'
+import { editFlag } from './actions.ts'
+import type { Flag } from './model.ts'
 import { text } from './text.ts'
 
 const STEP = 5

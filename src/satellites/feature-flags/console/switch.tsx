@@ -1,6 +1,7 @@
 /** The switch of a flag: executed immediately. */
 import { isPermitted } from '../../../console/data/session.ts'
-import { editFlag, type Flag } from './actions.ts'
+import { editFlag } from './actions.ts'
+import type { Flag } from './model.ts'
 import { text } from './text.ts'
 
 export function Switch({ flag }: { flag: Flag }) {

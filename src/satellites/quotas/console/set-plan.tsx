@@ -1,6 +1,6 @@
 /** Moves the tenant of a quota to another plan. Each plan is shown with its limit of the quota. */
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { Skeleton } from '../../../console/components/lists/table.tsx'
 import { runAction, useAction, useOperation } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'

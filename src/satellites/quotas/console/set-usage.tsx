@@ -1,6 +1,6 @@
 /** Sets the use of a quota. The toast reverts it. */
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { runAction, useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import type { Quota } from './quota.ts'

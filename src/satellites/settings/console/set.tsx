@@ -1,6 +1,6 @@
 /** Dialog: sets a setting of a tenant. */
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import { paramsOf, parsedValue, type Target, textOf } from './setting.ts'

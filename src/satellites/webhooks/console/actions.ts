@@ -3,15 +3,20 @@ import { runAction } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import type { Action } from '../../../console/module.ts'
 import { go } from '../../../console/routing/router.tsx'
-import { kindOf, type ListedDelivery, type Owner, operationOf, ownerOf, paramsOf, pathOf, type Webhook } from './api.ts'
+import {
+  kindOf,
+  type ListedDelivery,
+  type Owner,
+  operationOf,
+  ownerOf,
+  paramsOf,
+  pathOf,
+  type Webhook,
+  type Webhooks,
+} from './api.ts'
 import { text } from './text.ts'
 
 const TENANT = 'tenant'
-
-/** The subscriptions of an owner, as an object of actions. */
-export interface Webhooks {
-  readonly owner: Owner
-}
 
 function setEnabled(webhook: Webhook, enabled: boolean): Promise<unknown> {
   const { tenantId, webhookId, url } = webhook

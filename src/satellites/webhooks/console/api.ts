@@ -72,3 +72,8 @@ export const validTime = (at: unknown): string | undefined =>
 
 /** The time of a `datetime-local` field. */
 export const fromLocal = (value: string): string | undefined => (value ? new Date(value).toISOString() : undefined)
+
+/** The subscriptions of an owner, as an object of actions. */
+export interface Webhooks {
+  readonly owner: Owner
+}

@@ -1,6 +1,6 @@
 /** Panels: a new subscription, changes of one, and an event that is sent to all of them. */
 import { useId } from 'react'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { Panel } from '../../../console/components/panel.tsx'
 import { useAction, useOperation } from '../../../console/data/queries.ts'
 import { type Owner, operationOf, paramsOf, type Webhook } from './api.ts'

@@ -7,7 +7,7 @@ import { Confirm } from '../../../console/components/confirm.tsx'
 import { Dialog } from '../../../console/components/dialog.tsx'
 import { useAction, useOperation } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
-import type { Webhooks } from './actions.ts'
+import type { Webhooks } from './api.ts'
 import {
   fromLocal,
   type ListedDelivery,

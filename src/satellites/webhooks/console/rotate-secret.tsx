@@ -1,7 +1,7 @@
 /** Dialog: gives a subscription a new secret, and shows it once. */
 import { useState } from 'react'
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import { operationOf, paramsOf, type Webhook } from './api.ts'

@@ -1,6 +1,6 @@
 /** Dialog: sends a test event to one subscription, and opens the delivery. */
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import { go } from '../../../console/routing/router.tsx'

@@ -1,12 +1,10 @@
 /** Actions on the storage of a tenant, on backups and transfers. */
-import type { Result } from '../../../console/api/contract.ts'
 import { runAction } from '../../../console/data/queries.ts'
 import type { Action } from '../../../console/module.ts'
-import type { Tenant } from '../tenant.ts'
+import type { Tenant } from '../base/tenant.ts'
+import type { Backup } from './backup.ts'
 import { hasEnded, type TransferOf } from './progress.tsx'
 import { text } from './text.ts'
-
-export type Backup = Result<'backups.get'>
 
 const isStored = ({ status }: Tenant): boolean => status === 'active' || status === 'suspended'
 

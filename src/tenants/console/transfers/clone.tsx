@@ -1,11 +1,11 @@
 /** Dialog: clones a tenant. */
 import { Dialog } from '../../../console/components/dialog.tsx'
-import { Field, Form } from '../../../console/components/form.tsx'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import { BASE, tenantHref } from '../../../console/routing/links.ts'
 import { go } from '../../../console/routing/router.tsx'
-import type { Tenant } from '../tenant.ts'
+import type { Tenant } from '../base/tenant.ts'
 import { text } from './text.ts'
 
 export default function Clone({ target: { id, name }, onClose }: ActionProps<Tenant>) {

@@ -4,7 +4,7 @@ import { Confirm } from '../../../console/components/confirm.tsx'
 import { Select } from '../../../console/components/select.tsx'
 import { useAction, useOperation } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
-import type { Tenant } from '../tenant.ts'
+import type { Tenant } from '../base/tenant.ts'
 import { text } from './text.ts'
 
 export default function Move({ target: { id, name, ...present }, onClose }: ActionProps<Tenant>) {

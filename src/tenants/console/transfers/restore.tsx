@@ -2,7 +2,7 @@
 import { Confirm } from '../../../console/components/confirm.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
-import type { Backup } from './actions.ts'
+import type { Backup } from './backup.ts'
 import { text } from './text.ts'
 
 export default function Restore({ target: { id, tenantId }, onClose }: ActionProps<Backup>) {

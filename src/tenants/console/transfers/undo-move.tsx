@@ -2,7 +2,7 @@
 import { Confirm } from '../../../console/components/confirm.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
-import type { Tenant } from '../tenant.ts'
+import type { Tenant } from '../base/tenant.ts'
 import { text } from './text.ts'
 
 export default function UndoMove({ target: { id, name }, onClose }: ActionProps<Tenant>) {

@@ -1,5 +1,5 @@
 /** Texts of the screens of tenants. */
-import { counted, formatNumber } from '../../console/components/base/text.ts'
+import { counted, formatNumber } from '../../../console/components/base/text.ts'
 
 export const text = {
   tenants: 'Tenants',

@@ -5,15 +5,15 @@
  * - Without input it follows the present state.
  */
 import { type ReactNode, useEffect, useRef, useState } from 'react'
-import type { Body, Input, OperationName, Result } from '../api/contract.ts'
-import { etagOf } from '../data/etags.ts'
-import { useAction, useOperation } from '../data/queries.ts'
-import { isPermitted } from '../data/session.ts'
-import { ProblemView } from './base/problem.tsx'
-import { text } from './base/text.ts'
-import { ChangedMeanwhile, isChangedMeanwhile } from './changed.tsx'
+import type { Body, Input, OperationName, Result } from '../../api/contract.ts'
+import { etagOf } from '../../data/etags.ts'
+import { useAction, useOperation } from '../../data/queries.ts'
+import { isPermitted } from '../../data/session.ts'
+import { ProblemView } from '../base/problem.tsx'
+import { text } from '../base/text.ts'
+import { ChangedMeanwhile, isChangedMeanwhile } from '../changed.tsx'
+import { Skeleton } from '../lists/table.tsx'
 import { Form } from './form.tsx'
-import { Skeleton } from './lists/table.tsx'
 
 interface Props<Read extends OperationName, Change extends OperationName> {
   readonly read: Read

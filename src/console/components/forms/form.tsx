@@ -3,12 +3,12 @@
  * them; the service checks every rule, and its `errors` appear at their fields.
  */
 import { createContext, type FormEvent, type ReactNode, useContext, useId, useRef, useState } from 'react'
-import { bodyRulesOf } from '../api/bodies.ts'
-import type { Body, FieldRules, OperationName } from '../api/contract.ts'
-import type { Problem } from '../data/problem.ts'
-import { Button } from './base/button.tsx'
-import { ProblemView } from './base/problem.tsx'
-import { text } from './base/text.ts'
+import { bodyRulesOf } from '../../api/bodies.ts'
+import type { Body, FieldRules, OperationName } from '../../api/contract.ts'
+import type { Problem } from '../../data/problem.ts'
+import { Button } from '../base/button.tsx'
+import { ProblemView } from '../base/problem.tsx'
+import { text } from '../base/text.ts'
 
 interface Context {
   readonly rules: Readonly<Record<string, FieldRules>>

@@ -1,5 +1,5 @@
 /** The tenant as the screens see it. */
-import type { Result } from '../../console/api/contract.ts'
+import type { Result } from '../../../console/api/contract.ts'
 
 export type Tenant = Result<'tenants.get'>
 

@@ -1,6 +1,6 @@
 /** Texts of bulk jobs. */
-import type { Body } from '../../console/api/contract.ts'
-import { counted, formatNumber } from '../../console/components/base/text.ts'
+import type { Body } from '../../../console/api/contract.ts'
+import { counted, formatNumber } from '../../../console/components/base/text.ts'
 
 type OperationOfBulk = NonNullable<Body<'bulk.start'>>['operation']
 

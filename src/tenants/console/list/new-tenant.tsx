@@ -1,10 +1,10 @@
 /** Panel: creates a tenant. */
-import { Field, Form } from '../../console/components/form.tsx'
-import { Panel } from '../../console/components/panel.tsx'
-import { useAction, useOperation } from '../../console/data/queries.ts'
-import { BASE, tenantHref } from '../../console/routing/links.ts'
-import { go } from '../../console/routing/router.tsx'
-import { text } from './text.ts'
+import { Field, Form } from '../../../console/components/forms/form.tsx'
+import { Panel } from '../../../console/components/panel.tsx'
+import { useAction, useOperation } from '../../../console/data/queries.ts'
+import { BASE, tenantHref } from '../../../console/routing/links.ts'
+import { go } from '../../../console/routing/router.tsx'
+import { text } from '../base/text.ts'
 
 export default function NewTenant({ onClose }: { onClose: () => void }) {
   const { data: plans } = useOperation('plans.list', {})

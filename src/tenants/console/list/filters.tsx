@@ -1,13 +1,13 @@
 /** Filters of the list of tenants: status with counts, and further members on request. */
 import { useState } from 'react'
-import type { Query, Result } from '../../console/api/contract.ts'
-import { Button } from '../../console/components/base/button.tsx'
-import { Chips } from '../../console/components/lists/chips.tsx'
-import { Select } from '../../console/components/select.tsx'
-import { useOperation } from '../../console/data/queries.ts'
-import { useSearch, useSetSearch } from '../../console/routing/router.tsx'
-import type { Tenant } from './tenant.ts'
-import { text } from './text.ts'
+import type { Query, Result } from '../../../console/api/contract.ts'
+import { Button } from '../../../console/components/base/button.tsx'
+import { Chips } from '../../../console/components/lists/chips.tsx'
+import { Select } from '../../../console/components/select.tsx'
+import { useOperation } from '../../../console/data/queries.ts'
+import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
+import type { Tenant } from '../base/tenant.ts'
+import { text } from '../base/text.ts'
 
 type Filter = Omit<Partial<Query<'tenants.list'>>, 'limit' | 'cursor' | 'sort'>
 type Counts = Result<'tenants.counts'>['data']
