@@ -54,7 +54,7 @@ test('React is in one file, and no code of the server in any', () => {
   expect(scripts.filter((file) => textOf(file).includes('react.transitional.element'))).not.toEqual([])
   const withInternals = scripts.filter((file) => textOf(file).includes('react.memo_cache_sentinel'))
   expect(new Set(withInternals).size).toBeLessThanOrEqual(2) // react, and react-dom, which compares its symbols
-  expect(scripts.filter((file) => /node:|from"(pg|kysely|hono|zod)"/.test(textOf(file)))).toEqual([])
+  expect(scripts.filter((file) => /["'`](node:[a-z]|pg["'`]|kysely|hono|zod)/.test(textOf(file)))).toEqual([])
 })
 
 test('the page of the import map finds every name that a module of a host may import', () => {

@@ -1,5 +1,6 @@
 /** Starts actions of modules, and shows their dialogs. */
 import { type ComponentType, createElement } from 'react'
+import { load } from '../data/load.ts'
 import { notify } from '../data/notices.ts'
 import { createStore, useStore } from '../data/store.ts'
 import type { Action, ActionProps } from '../module.ts'
@@ -17,7 +18,7 @@ const startedStore = createStore<Started | undefined>(undefined)
 export async function startAction(action: Action, target: unknown): Promise<void> {
   if (action.run) return action.run(target) as undefined
   try {
-    const view = (await action.view?.())?.default
+    const view = action.view && (await load(action.view)).default
     if (view) startedStore.set({ view, target })
   } catch (error) {
     notify({ text: action.title, detail: String(error), isError: true })

@@ -4,6 +4,7 @@
  * - The widget is loaded when the browser is idle, or at the first click. Until then a trigger is a plain button with the same look.
  */
 import { type ReactNode, useId } from 'react'
+import { load } from '../data/load.ts'
 import { createStore, useStore } from '../data/store.ts'
 import { Icon } from './base/icon.tsx'
 import type { MenuEntry } from './menu-entry.ts'
@@ -20,7 +21,7 @@ const widgetStore = createStore<typeof import('./menu-popup.tsx') | undefined>(u
 /** Replaces the plain buttons by triggers. The focus stays. */
 export async function loadMenus(): Promise<void> {
   if (widgetStore.get()) return
-  const { Trigger, MenuPopup } = await import('./menu-popup.tsx')
+  const { Trigger, MenuPopup } = await load(() => import('./menu-popup.tsx'))
   const focusedId = document.activeElement?.id
   widgetStore.set({ Trigger, MenuPopup })
   await new Promise(requestAnimationFrame)

@@ -117,5 +117,6 @@ function moveRow(step: 1 | -1): void {
   const rows = [...document.querySelectorAll<HTMLTableRowElement>('main .table-scroll tbody tr')]
   const from = rows.indexOf(focusedRow() as HTMLTableRowElement)
   const next = from < 0 ? rows[0] : rows[from + step]
-  next?.querySelector<HTMLElement>('th a, th button, td input')?.focus()
+  const control = next?.querySelector<HTMLElement>('th a') ?? next?.querySelector<HTMLElement>('th button, td input')
+  control?.focus()
 }

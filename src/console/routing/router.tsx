@@ -13,6 +13,7 @@ import {
 } from '@tanstack/react-router'
 import type { ComponentType } from 'react'
 import type { OperationName } from '../api/contract.ts'
+import { load } from '../data/load.ts'
 import { isPermitted } from '../data/session.ts'
 import type { View } from '../module.ts'
 import { BASE, pathOfClick } from './links.ts'
@@ -45,7 +46,7 @@ const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, '$$$1')
 export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, Failed }: Frames) {
   const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: Failed } as any)
   const componentOf = ({ needs, view }: Pick<Page, 'needs' | 'view'>) =>
-    isPermitted(...needs) ? lazyRouteComponent(view) : () => <Forbidden needs={needs} />
+    isPermitted(...needs) ? lazyRouteComponent(() => load(view)) : () => <Forbidden needs={needs} />
   const routeOf = (page: Page, parent: any) =>
     createRoute({
       getParentRoute: () => parent,
@@ -56,7 +57,7 @@ export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, 
   const tenantRoute = createRoute({
     getParentRoute: () => rootRoute,
     path: '/tenants/$id' as any,
-    component: lazyRouteComponent(Tenant),
+    component: lazyRouteComponent(() => load(Tenant)),
   } as any)
   const home = routeOf({ path: '/', title: '', needs: [], search: 'attention.list', view: Home }, rootRoute)
   const tabs = allTabs().map((tab) => routeOf({ ...tab, path: tab.path ? `/${tab.path}` : '/' }, tenantRoute))

@@ -1,13 +1,15 @@
 /** The frame around every screen: skip link, navigation, bars, content, and the layers above it. */
-import { lazy, Suspense, useEffect, useMemo, useState } from 'react'
+import { lazy, Suspense, useEffect, useState } from 'react'
 import { ActionHost } from '../components/actions.tsx'
 import { Button, LinkButton } from '../components/base/button.tsx'
 import { Icon } from '../components/base/icon.tsx'
 import { Empty, PageHeader } from '../components/base/page.tsx'
 import { ProblemView } from '../components/base/problem.tsx'
 import { loadMenus, MenuHost } from '../components/menu.tsx'
+import { Slots } from '../components/slots.tsx'
 import { reachableStore } from '../data/call.ts'
 import { followChanges } from '../data/changes.ts'
+import { load } from '../data/load.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
@@ -18,7 +20,7 @@ import { Outlet } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
 
-const Layers = lazy(() => import('./layers.tsx'))
+const Layers = lazy(() => load(() => import('./layers.tsx')))
 
 export function Frame() {
   const isIdle = useIdle()
@@ -93,15 +95,7 @@ function Bars() {
 }
 
 /** Bars of modules. They are no live region: a bar may count seconds. */
-function ModuleBars() {
-  const views = useMemo(() => bars().map(({ view }) => lazy(view)), [])
-  return views.map((View, index) => (
-    // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
-    <Suspense key={index}>
-      <View />
-    </Suspense>
-  ))
-}
+const ModuleBars = () => <Slots entries={bars()} props={{}} />
 
 export const NotFound = () => (
   <>

@@ -1,5 +1,4 @@
 /** Home: conditions that need an operator, health of the service, and the cards of modules. */
-import { lazy, Suspense, useMemo } from 'react'
 import { Attention } from '../components/attention.tsx'
 import { Button } from '../components/base/button.tsx'
 import { Card, Empty, PageHeader } from '../components/base/page.tsx'
@@ -7,6 +6,7 @@ import { ProblemView } from '../components/base/problem.tsx'
 import { Status } from '../components/base/status.tsx'
 import { Chips } from '../components/lists/chips.tsx'
 import { Skeleton } from '../components/lists/table.tsx'
+import { Slots } from '../components/slots.tsx'
 import { useOperation } from '../data/queries.ts'
 import { isPermitted } from '../data/session.ts'
 import { href } from '../routing/links.ts'
@@ -15,7 +15,6 @@ import { useSearch, useSetSearch } from '../routing/router.tsx'
 import { text } from './text.ts'
 
 export default function Home() {
-  const cards = useMemo(() => homeCards().map(({ view }) => lazy(view)), [])
   return (
     <>
       <PageHeader title={text.home} />
@@ -23,12 +22,7 @@ export default function Home() {
         {isPermitted('attention.list') && <AttentionCard />}
         <div className="cards">
           {isPermitted('health.get') && <Health />}
-          {cards.map((View, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
-            <Suspense key={index}>
-              <View />
-            </Suspense>
-          ))}
+          <Slots entries={homeCards()} props={{}} />
         </div>
       </div>
     </>

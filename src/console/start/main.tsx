@@ -3,6 +3,7 @@ import '../style/index.css'
 import { createRoot } from 'react-dom/client'
 import { Forbidden } from '../components/base/problem.tsx'
 import { Provider } from '../components/provider.tsx'
+import { load } from '../data/load.ts'
 import { type Problem, toProblem } from '../data/problem.ts'
 import { adopt, readSession, type Session, sessionStore, signIn } from '../data/session.ts'
 import { root, settings } from '../data/settings.ts'
@@ -19,7 +20,7 @@ const page = createRoot(root)
 /** Modules of the enabled satellites, and of parts that are always there. */
 async function loadModules({ satellites }: Session): Promise<ConsoleModule[]> {
   const named = Object.entries(settings.modules).filter(([name]) => name === 'tenants' || satellites.includes(name))
-  const loaded = await Promise.all(named.map(([, url]) => import(/* @vite-ignore */ url)))
+  const loaded = await Promise.all(named.map(([, url]) => load(() => import(/* @vite-ignore */ url))))
   return [shell, ...loaded.map((module) => module.default as ConsoleModule)]
 }
 

@@ -1,8 +1,8 @@
 /** Overview of a tenant: access, anomalies, timeline, and the cards of satellites. */
-import { lazy, Suspense, useMemo } from 'react'
 import { Attention } from '../../console/components/attention.tsx'
 import { Card, Facts } from '../../console/components/base/page.tsx'
 import { ExactTime } from '../../console/components/base/time.tsx'
+import { Slots } from '../../console/components/slots.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { isPermitted } from '../../console/data/session.ts'
 import { cards } from '../../console/routing/registry.ts'
@@ -17,7 +17,6 @@ import { Timeline } from './timeline.tsx'
 export default function Overview() {
   const { id = '' } = useParams()
   const { data: tenant } = useOperation('tenants.get', { params: { id } })
-  const views = useMemo(() => cards().map(({ view }) => lazy(view)), [])
   if (tenant?.id !== id) return null
   return (
     <>
@@ -26,12 +25,7 @@ export default function Overview() {
       <div className="overview">
         {isPermitted('timeline.list') && <Timeline key={id} id={id} />}
         <div className="cards">
-          {views.map((View, index) => (
-            // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
-            <Suspense key={index}>
-              <View id={id} />
-            </Suspense>
-          ))}
+          <Slots entries={cards()} props={{ id }} />
           {isPermitted('backups.list') && <LastBackup id={id} />}
           {isPermitted('tenants.queue') && <Queue id={id} />}
           <Identity tenant={tenant} />

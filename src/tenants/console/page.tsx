@@ -1,5 +1,5 @@
 /** The frame of a tenant's page: header with state and actions, and the tabs. */
-import { lazy, Suspense, useEffect, useMemo } from 'react'
+import { useEffect } from 'react'
 import { menuEntriesOf, startAction } from '../../console/components/actions.tsx'
 import { Button, Copyable } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
@@ -9,6 +9,7 @@ import { Badge, Status } from '../../console/components/base/status.tsx'
 import { ExactTime, Time } from '../../console/components/base/time.tsx'
 import { Skeleton } from '../../console/components/lists/table.tsx'
 import { MenuTrigger } from '../../console/components/menu.tsx'
+import { Slots } from '../../console/components/slots.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { remember } from '../../console/data/recent.ts'
 import { settings } from '../../console/data/settings.ts'
@@ -59,7 +60,6 @@ export default function TenantPage() {
 function Header({ id, tenant }: { id: string; tenant: Tenant | undefined }) {
   const path = usePath()
   const tab = tabs().find((one) => one.path !== '' && path.split('/')[3] === one.path.split('/')[0])
-  const lines = useMemo(() => headerLines().map(({ view }) => lazy(view)), [])
   return (
     <>
       <PageHeader
@@ -83,12 +83,7 @@ function Header({ id, tenant }: { id: string; tenant: Tenant | undefined }) {
         {tenant && <Actions tenant={tenant} />}
       </PageHeader>
       {tenant && <Notice tenant={tenant} />}
-      {lines.map((View, index) => (
-        // biome-ignore lint/suspicious/noArrayIndexKey: the list of modules is constant
-        <Suspense key={index}>
-          <View id={id} />
-        </Suspense>
-      ))}
+      <Slots entries={headerLines()} props={{ id }} />
     </>
   )
 }

@@ -8,6 +8,7 @@ import { Badge, Status } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
 import { Selection } from '../../../console/components/lists/selection.ts'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
+import { load } from '../../../console/data/load.ts'
 import { useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
@@ -20,7 +21,7 @@ import { Filters, useFilter } from './filters.tsx'
 import { SampleData } from './sample-data.tsx'
 
 const SEARCH_DELAY_MS = 150
-const NewTenant = lazy(() => import('./new-tenant.tsx'))
+const NewTenant = lazy(() => load(() => import('./new-tenant.tsx')))
 
 const columns: readonly Column<Tenant>[] = [
   {
