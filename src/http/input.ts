@@ -130,6 +130,8 @@ function queryOf(url: URL | string, errors: InputError[]): Record<string, string
   const query: Record<string, string> = {}
   for (const [key, value] of new URLSearchParams(text.slice(start).split('#')[0])) {
     if (Object.hasOwn(query, key)) errors.push({ path: key, message: 'given twice' })
+    // A schema that collects other members drops this one without an error.
+    if (key === '__proto__') errors.push({ path: key, message: 'unknown parameter' })
     else if (!isValidPostgresText(value))
       errors.push({ path: key, message: 'must not contain NUL or an unpaired surrogate' })
     Object.defineProperty(query, key, { value, enumerable: true, configurable: true, writable: true })

@@ -78,7 +78,7 @@ export const servicesOf = (parts: readonly WiredPart[]): Record<string, any> =>
 function subscribe({ events }: Kernel, { part, service }: WiredPart): void {
   for (const listener of part.listeners ?? []) {
     if ('type' in listener) {
-      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event))
+      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event), listener.isPassive)
       continue
     }
     for (const type of events.types.filter(({ isInternal }) => !isInternal)) {

@@ -14,7 +14,9 @@ export const activityPart: Part<'activity', Activity, Dependencies> = {
   name: 'activity',
   service: (kernel, { configuration }) => new Activity(kernel, configuration.operations),
   start: (activity) => activity.start(),
-  listeners: [on(ChangeRecorded, 'within', (activity: Activity, change) => activity.record(change))],
+  listeners: [
+    on(ChangeRecorded, 'within', (activity: Activity, change) => activity.record(change), { isPassive: true }),
+  ],
   operations,
   commands,
   stop: (activity) => activity.stop(),
