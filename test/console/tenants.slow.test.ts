@@ -177,7 +177,9 @@ describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
       for (const [path, title] of SCREENS) {
         await page.goto(`/admin/multitenancy/console${path.replace(':transferId', transferId)}`)
         await page.getByRole('heading', { name: title, level: 1 }).waitFor()
-        await page.locator('.skeleton').waitFor({ state: 'detached' })
+        while ((await page.locator('.skeleton').count()) > 0) {
+          await page.locator('.skeleton').first().waitFor({ state: 'detached' })
+        }
         if (process.env.CONSOLE_SHOTS) {
           const name = `${colorScheme}-${width}${path.replaceAll(/[^a-z]+/g, '-')}`
           await page.screenshot({ path: `${process.env.CONSOLE_SHOTS}/${name}.png`, fullPage: true })
