@@ -44,7 +44,6 @@ export const auditInsert = {
           before: null,
           after: AFTER,
           outcome: 'success' as const,
-          isChange: true,
         })
         const statement = {
           name: 'plain',

@@ -2,7 +2,6 @@
 import { type Traffic, trafficTo } from '../kernel/api/traffic.ts'
 import { SCHEMA } from '../kernel/database/database.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
-import { deletionFrom } from '../kernel/database/tenant-rows.ts'
 import type { EventType } from '../kernel/events/events.ts'
 import type { Attempt, JobRunner, RegisteredJobs } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -42,11 +41,7 @@ export function compose(parts: readonly Part[], kernel: Kernel, configuration: o
     return { part, service, start: () => part.start?.(service, kernel, dependencies) }
   })
   for (const one of all) subscribe(kernel, one)
-  deleteRowsOfPurged(kernel, parts)
-  for (const { part, service } of all) {
-    for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
-    kernel.shares.register(part, service)
-  }
+  for (const { part, service } of all) for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
   ;(dependencies.erasures as Erasures | undefined)?.register(all)
   return all
 }
@@ -75,23 +70,23 @@ export async function startParts(
 export const servicesOf = (parts: readonly WiredPart[]): Record<string, any> =>
   Object.fromEntries(parts.map(({ part, service }) => [part.name, service]))
 
-function subscribe({ events }: Kernel, { part, service }: WiredPart): void {
+/** A purge deletes the tenant's rows of the `tenantTables` of each part. */
+function subscribe({ events, database }: Kernel, { part, service }: WiredPart): void {
   for (const listener of part.listeners ?? []) {
     if ('type' in listener) {
-      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event), listener.isPassive)
+      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event))
       continue
     }
     for (const type of events.types.filter(({ isInternal }) => !isInternal)) {
       events.subscribe(type, listener.when, (event) => listener.handleAny(service, type, event))
     }
   }
-}
-
-/** A purge deletes the tenant's rows of the `tenantTables` of all parts, after their listeners. */
-function deleteRowsOfPurged({ events, database }: Kernel, parts: readonly Part[]): void {
-  const tables = parts.flatMap(({ tenantTables = [] }) => tenantTables.map((table) => `${SCHEMA}.${table}`))
+  const { tenantTables = [] } = part
+  if (tenantTables.length === 0) return
   events.subscribe(TenantPurged, 'within', async ({ tenantId }) => {
-    await database.sql(deletionFrom(tables), [tenantId])
+    for (const table of tenantTables) {
+      await database.sql(`delete from ${SCHEMA}.${table} where tenant_id = $1`, [tenantId])
+    }
   })
 }
 

@@ -108,7 +108,7 @@ function fieldsOf({ path, params, query, body }: AnyOperation, form: CommandForm
   return [
     ...inPath.map((name) => argumentOf(name, ofPath.get(name), args[name])),
     ...further.map((name) => argumentOf(name, members.get(name), args[name])),
-    ...Array.from(optional, (name) => optionOf(name, members.get(name), options[name], form.query ? 'query' : 'body')),
+    ...Array.from(optional, (name) => optionOf(name, members.get(name), options[name])),
   ]
 }
 
@@ -120,14 +120,9 @@ function argumentOf(member: string, of: Member | undefined, given: string | Part
   return { part: of?.part ?? 'params', member, argument, read: of?.read }
 }
 
-function optionOf(
-  member: string,
-  of: Member | undefined,
-  given: string | Partial<Option> | undefined,
-  ofForm: Field['part'],
-): Field {
+function optionOf(member: string, of: Member | undefined, given: string | Partial<Option> = {}): Field {
   const differences = typeof given === 'string' ? { summary: given } : given
-  const { part = ofForm, schema, read, placeholder = ` <${kebab(member)}>` } = of ?? {}
+  const { part = 'body', schema, read, placeholder = ` <${kebab(member)}>` } = of ?? {}
   const paging = part === 'query' ? PAGING[member] : undefined
   const option: Option = {
     flags: `--${kebab(member)}${placeholder}`,
@@ -175,8 +170,7 @@ function inputOf(fields: readonly Field[], form: CommandForm, { args, options }:
     if (value === undefined) continue
     input[part][member] = part === 'query' ? String(value) : argument ? read(value, argument.name) : value
   }
-  const { query = (given) => given, body = (given) => given } = form
-  return { ...input, query: query(input.query), body: body(input.body) }
+  return { ...input, body: form.body ? form.body(input.body) : input.body }
 }
 
 const progressIn = (what: string, { terminal }: CommandInput): Progress => {

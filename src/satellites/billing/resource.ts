@@ -51,9 +51,6 @@ export const ChangePlanRequest = z
   )
 export type ChangePlanRequest = z.input<typeof ChangePlanRequest>
 
-/** States of an open dunning case. */
-export const DUNNING_STATES = ['retrying', 'grace', 'downgraded', 'suspended'] as const
-
 export const BillingOfTenant = z
   .object({
     tenantId: z.string(),
@@ -81,7 +78,7 @@ export const BillingOfTenant = z
     dunning: z
       .object({
         subscriptionId: z.string(),
-        state: z.enum(DUNNING_STATES),
+        state: z.enum(['retrying', 'grace', 'downgraded', 'suspended']),
         attempt: z.number().int().meta({ description: 'Number of failed payments' }),
         graceUntil: moment.nullable(),
         since: moment,
@@ -100,8 +97,3 @@ export const BillingOfTenant = z
   })
   .meta({ id: 'TenantBilling' })
 export type BillingOfTenant = z.output<typeof BillingOfTenant>
-
-export const BillingSummary = BillingOfTenant.omit({ unreportedUsage: true })
-  .extend({ name: z.string().meta({ description: 'Name of the tenant' }) })
-  .meta({ id: 'BillingSummary' })
-export type BillingSummary = z.output<typeof BillingSummary>

@@ -15,7 +15,6 @@ export const branding = () =>
     tenantTables: ['branding'],
     service: (kernel) => new Branding(kernel),
     operations,
-    console: new URL('./console/index.tsx', import.meta.url),
     listeners: [on(TenantCloned, 'within', (branding, { sourceId, tenantId }) => branding.copy(sourceId, tenantId))],
   })
 

@@ -14,8 +14,6 @@ type Params = Readonly<Record<string, unknown>>
 export interface Side {
   readonly names: string
   readonly path: string
-  /** Path of a replay over all subscriptions. */
-  readonly replayPath: string
   readonly owner: z.ZodRawShape
   readonly ofOwner: string
   /** Prefix of the commands, and their arguments. */
@@ -30,7 +28,6 @@ export interface Side {
 export const TENANT: Side = {
   names: 'webhook',
   path: '/tenants/{id}/webhooks',
-  replayPath: '/tenants/{id}/replay-failed',
   owner: { id: TenantId },
   ofOwner: 'of a tenant',
   command: 'tenant:webhooks',
@@ -43,7 +40,6 @@ export const TENANT: Side = {
 export const HOST: Side = {
   names: 'hostWebhook',
   path: '/webhooks',
-  replayPath: '/replay-failed',
   owner: {},
   ofOwner: 'of the host',
   command: 'webhooks',

@@ -59,7 +59,6 @@ export const transferCommands = [
     'tenant:backup:delete',
     'tenant:clone',
     'tenant:move',
-    'transfer:list',
     'tenant:transfer:list',
     'tenant:transfer:show',
     'tenant:transfer:cancel',

@@ -4,12 +4,13 @@ import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 
 const READ_AT_ONCE = 500
 
-/** @param only id of the only tenant */
-export async function* installedTenants(database: Database, only?: string): AsyncIterable<readonly TenantRow[]> {
+export async function* installedTenants(database: Database): AsyncIterable<readonly TenantRow[]> {
   let last: string | undefined = ''
   while (last !== undefined) {
-    const tenants = database.query<TenantTables>().selectFrom('tenants').selectAll()
-    const rows: TenantRow[] = await (only === undefined ? tenants : tenants.where('id', '=', only))
+    const rows: TenantRow[] = await database
+      .query<TenantTables>()
+      .selectFrom('tenants')
+      .selectAll()
       .where('status', 'in', ['active', 'suspended'])
       .where('id', '>', last)
       .orderBy('id')

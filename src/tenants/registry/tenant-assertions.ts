@@ -47,8 +47,7 @@ function assertRowExists(id: string, row: TenantRow | undefined): TenantRow {
   return row
 }
 
-/** Throws `E_TENANT_STATE` for a deleted tenant. */
-export function assertRowOpen(row: TenantRow): TenantRow {
+function assertRowOpen(row: TenantRow): TenantRow {
   if (row.status === 'deleted') {
     throw TenantState(`Tenant "${row.id}" is deleted and cannot be changed. Restore it first.`, {
       extras: { from: row.status },

@@ -1,2 +1,0 @@
-/** Modules that the bundler resolves. */
-declare module '*.css'

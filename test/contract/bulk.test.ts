@@ -1,4 +1,0 @@
-import { bulk } from './bulk.ts'
-import { coverPart } from './coverage.ts'
-
-coverPart(bulk)

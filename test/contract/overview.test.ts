@@ -1,4 +1,0 @@
-import { coverPart } from './coverage.ts'
-import { overview } from './overview.ts'
-
-coverPart(overview)
