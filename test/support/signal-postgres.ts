@@ -5,12 +5,12 @@ export function signalPostgres(postmaster: number, name: 'SIGSTOP' | 'SIGCONT'):
   process.kill(postmaster, name)
   const all = execFileSync('ps', ['-A', '-o', 'pid=,ppid='], { encoding: 'utf8' }).trim().split('\n')
   for (const [pid, parent] of all.map((line) => line.trim().split(/\s+/).map(Number))) {
-    if (pid !== undefined && parent === postmaster) signalIfRunning(pid, name)
+    if (pid !== undefined && parent === postmaster) signalProcess(pid, name)
   }
 }
 
-/** Signals a process of the server. One that has ended since it was listed is ignored. */
-function signalIfRunning(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
+/** Sends the signal to one process of the server, and ignores a process that has ended. */
+function signalProcess(pid: number, name: 'SIGSTOP' | 'SIGCONT'): void {
   try {
     process.kill(pid, name)
   } catch (error) {
