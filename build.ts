@@ -1,4 +1,4 @@
-/** Makes `dist/` from `src/`: JavaScript and its types. What a page of ours needs beside them is copied. */
+/** Makes `dist/` from `src/`: JavaScript and its types, and the console for browsers. Files that pages need are copied. */
 import { execFileSync } from 'node:child_process'
 import { cpSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,3 +15,13 @@ execFileSync(
   },
 )
 cpSync(join(root, 'src', vendor), join(root, 'dist', vendor), { recursive: true })
+execFileSync(
+  process.execPath,
+  [
+    '--conditions=tenantry-source',
+    join(root, 'src', 'http', 'console', 'build.ts'),
+    join(root, 'dist', 'console'),
+    '--published',
+  ],
+  { stdio: 'inherit' },
+)

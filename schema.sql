@@ -249,6 +249,28 @@ create table adoptions (
 );
 create index adoptions_unfinished on adoptions (lease_until) where state = 'adopting';
 
+-- adoptions/0002_row_adoptions
+create table row_adoptions (
+  adoption_id uuid primary key,
+  isolation text not null,
+  placement text not null,
+  storage text not null,
+  state text not null check (state in ('adopting', 'adopted', 'releasing')),
+  metadata jsonb not null,
+  migrations text[] not null,
+  digest text not null,
+  lease_until timestamptz(3) not null,
+  created_at timestamptz(3) not null default now(),
+  unique (isolation, placement)
+);
+create table row_adoption_tenants (
+  tenant_id text primary key,
+  adoption_id uuid not null,
+  name text not null,
+  was_released boolean not null
+);
+create index row_adoption_tenants_of on row_adoption_tenants (adoption_id);
+
 -- erasures/0001_erasures
 create table erasures (
   tenant_id text primary key,
@@ -457,6 +479,74 @@ select unnest(array[
    from pg_extension, (values ('search', 'text'), ('starts', 'starts')) index (name, function) where extname = 'pg_trgm';
 analyze multitenancy.tenants
 
+-- tenants/0004_attention
+alter table transfers add progressed_at timestamptz(3)
+
+-- tenants/0005_list_indexes
+drop index concurrently if exists tenants_name_page;
+create index concurrently tenants_name_page on tenants (name, id) where purged_at is null;
+drop index concurrently if exists tenants_updated_page;
+create index concurrently tenants_updated_page on tenants (updated_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_plan_page;
+create index concurrently tenants_plan_page on tenants ((metadata->>'plan'), created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_isolation_page;
+create index concurrently tenants_isolation_page on tenants (isolation, created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_placement_page;
+create index concurrently tenants_placement_page on tenants (placement, created_at desc, id desc) where purged_at is null;
+drop index concurrently if exists tenants_maintenance_page;
+create index concurrently tenants_maintenance_page on tenants (created_at desc, id desc) where maintenance is not null and purged_at is null;
+drop index concurrently if exists tenants_metadata;
+create index concurrently tenants_metadata on tenants using gin (metadata jsonb_ops) with (gin_pending_list_limit = 256) where purged_at is null;
+drop index concurrently if exists tenants_suspended;
+create index concurrently tenants_suspended on tenants (suspended_at) where status = 'suspended' and purged_at is null;
+drop index concurrently if exists tenants_in_maintenance;
+create index concurrently tenants_in_maintenance on tenants ((maintenance->>'since')) where maintenance is not null and purged_at is null;
+drop index concurrently if exists transfers_failed;
+create index concurrently transfers_failed on transfers (finished_at) where state = 'failed';
+drop index concurrently if exists transfers_newest;
+create index concurrently transfers_newest on transfers (created_at desc, id desc);
+drop index concurrently if exists transfers_state_page;
+create index concurrently transfers_state_page on transfers (state, created_at desc, id desc) where state <> 'completed';
+drop index concurrently if exists transfers_kind_page;
+create index concurrently transfers_kind_page on transfers (kind, created_at desc, id desc) where kind <> 'backup';
+drop index concurrently if exists transfers_placement_page;
+create index concurrently transfers_placement_page on transfers (placement, created_at desc, id desc);
+analyze tenants
+
+-- bulk/0001_bulk
+create table bulk_jobs (
+  id uuid primary key,
+  operation text not null,
+  input jsonb not null,
+  is_dry_run boolean not null,
+  state text not null default 'pending' check (state in ('pending', 'running', 'completed', 'cancelled')),
+  actor jsonb not null,
+  request_id text,
+  token_id uuid,
+  total integer not null,
+  done integer not null default 0,
+  unchanged integer not null default 0,
+  failed integer not null default 0,
+  failure jsonb,
+  worker uuid,
+  lease_until timestamptz(3) not null default now(),
+  created_at timestamptz(3) not null,
+  finished_at timestamptz(3)
+);
+create index bulk_jobs_page on bulk_jobs (created_at desc, id desc);
+create index bulk_jobs_unfinished on bulk_jobs (lease_until) where state in ('pending', 'running');
+create table bulk_items (
+  job_id uuid not null references bulk_jobs on delete cascade,
+  tenant_id text not null,
+  state text not null default 'pending' check (state in ('pending', 'done', 'unchanged', 'failed', 'skipped')),
+  code text,
+  message text,
+  finished_at timestamptz(3),
+  primary key (job_id, tenant_id)
+);
+create index bulk_items_pending on bulk_items (job_id, tenant_id) where state = 'pending';
+create index bulk_items_tenant on bulk_items (tenant_id);
+
 -- auditLogs/0001_audit_logs
 create function reject_audit_change() returns trigger language plpgsql as $$
   begin
@@ -586,6 +676,32 @@ alter table audit_seals validate constraint audit_seals_positioned
 -- auditLogs/0004_audit_keys
 create table audit_keys (tenant_id text primary key, key text not null)
 
+-- auditLogs/0005_audit_lookups
+create index if not exists audit_entries_target on only audit_entries (left(target, 256), created_at desc, id desc);
+select statement from pg_inherits p
+     join pg_class c on c.oid = p.inhrelid,
+     lateral unnest(array[
+       format('drop index concurrently if exists multitenancy.%I', c.relname || '_target'),
+       format('create index concurrently %I on multitenancy.%I (left(target, 256), created_at desc, id desc)', c.relname || '_target', c.relname),
+       format('alter index multitenancy.audit_entries_target attach partition multitenancy.%I', c.relname || '_target')
+     ]) with ordinality s (statement, place)
+   where p.inhparent = 'multitenancy.audit_entries'::regclass and not exists (
+     select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+     where i.inhparent = 'multitenancy.audit_entries_target'::regclass and x.indrelid = c.oid)
+   order by c.relname, place;
+create index if not exists audit_entries_request on only audit_entries (left(request_id, 128));
+select statement from pg_inherits p
+     join pg_class c on c.oid = p.inhrelid,
+     lateral unnest(array[
+       format('drop index concurrently if exists multitenancy.%I', c.relname || '_request'),
+       format('create index concurrently %I on multitenancy.%I (left(request_id, 128))', c.relname || '_request', c.relname),
+       format('alter index multitenancy.audit_entries_request attach partition multitenancy.%I', c.relname || '_request')
+     ]) with ordinality s (statement, place)
+   where p.inhparent = 'multitenancy.audit_entries'::regclass and not exists (
+     select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+     where i.inhparent = 'multitenancy.audit_entries_request'::regclass and x.indrelid = c.oid)
+   order by c.relname, place
+
 -- billing/0001_billing
 create table billing_customers (
   customer_id text collate "C" primary key,
@@ -692,6 +808,12 @@ create table billing_health (
   error_code text
 );
 
+-- billing/0002_billing_of_all
+drop index concurrently if exists billing_subscriptions_status;
+create index concurrently billing_subscriptions_status on billing_subscriptions (status, tenant_id);
+drop index concurrently if exists billing_dunning_open;
+create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null
+
 -- branding/0001_branding
 create table branding (
   tenant_id text primary key references tenants,
@@ -721,6 +843,10 @@ create table feature_flags (
   unique (tenant_id, key)
 );
 
+-- featureFlags/0002_feature_flags_of_all
+drop index concurrently if exists feature_flags_of_all;
+create index concurrently feature_flags_of_all on feature_flags (key, tenant_id) include (enabled, rollout_percent)
+
 -- impersonation/0001_impersonations
 create table impersonations (
   id uuid primary key,
@@ -736,6 +862,12 @@ create table impersonations (
   ended_at timestamptz(3)
 );
 create index impersonations_page on impersonations (tenant_id, created_at desc, id desc);
+
+-- impersonation/0002_impersonations_of_all
+drop index concurrently if exists impersonations_of_all;
+create index concurrently impersonations_of_all on impersonations (created_at desc, id desc);
+drop index concurrently if exists impersonations_open;
+create index concurrently impersonations_open on impersonations (expires_at) where ended_at is null
 
 -- metrics/0001_metrics
 -- The value of each sum of the store at its last flush. A sum that the store has lost starts again as another incarnation, in
@@ -761,6 +893,22 @@ create table quota_alerts (
   primary key (day, tenant_id, quota, kind)
 );
 create index quota_alerts_tenant_id on quota_alerts (tenant_id);
+
+-- quotas/0002_quota_usage
+-- High usage for rankings, as of `noted_at` by the clock of the store. Without a day it is a gauge. `plan` ranks if the host
+-- decides plans.
+create table quota_usage (
+  tenant_id text collate "C" not null references tenants,
+  quota text collate "C" not null,
+  used double precision not null,
+  day date,
+  plan text not null,
+  noted_at timestamptz(3) not null,
+  primary key (tenant_id, quota)
+) with (fillfactor = 70);
+
+-- quotas/0003_quota_alert_times
+alter table quota_alerts add raised_at timestamptz(3);
 
 -- settings/0001_settings
 create table settings (
@@ -1454,3 +1602,143 @@ begin
   select place, null, id, is_claimed, not holds_claim_lock or not has_waiting, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation, envelope
   from judged left join notified on true;
 end $$;
+
+-- webhooks/0005_webhook_audiences
+alter table webhook_messages add column audience text, add column is_undelivered boolean not null default false;
+
+create or replace function dispatch_webhooks(
+  shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
+  created double precision[], kinds text[], only_for uuid[],
+  claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, slow_webhooks uuid[] default '{}', traceparents text[] default '{}')
+returns table (
+  place bigint, rejected text, id uuid, is_claimed boolean, needs_wakeup boolean, webhook_id uuid, partition_key text,
+  url text, secret text, previous_secret text, previous_until timestamptz, generation int, envelope boolean)
+language plpgsql set plan_cache_mode = force_generic_plan
+  set enable_seqscan = off set enable_bitmapscan = off set enable_hashjoin = off set enable_mergejoin = off
+  set search_path = multitenancy, pg_temp as $$
+#variable_conflict use_column
+declare
+  now_at timestamptz := clock_timestamp() + shift_ms * interval '1 millisecond';
+  -- A claim that runs now takes the deliveries that are left ready.
+  holds_claim_lock boolean := wanted > 0 and pg_try_advisory_xact_lock(7367228006);
+  busy jsonb := case when holds_claim_lock then webhook_deliveries_in_flight(now_at) else '{}' end;
+begin
+  return query
+  with requested as (
+    select a.*, t.status, t.purged_at
+    from unnest(message_ids, tenants, events, patterns, bodies, created, kinds, only_for) with ordinality
+      as a(message_id, tenant_id, event, patterns, body, created, kind, only_for, place)
+    left join tenants t on t.id = a.tenant_id
+  ), matched as (
+    select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
+      coalesce(s.tenant_id, '-') as partition_key,
+      overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.generation, s.envelope, a.kind, a.status, a.only_for,
+      s.listening_until is null and s.failing_since is null and s.id <> all(slow_webhooks) as is_sound, row_number() over () as nth
+    from requested a cross join lateral (
+      select * from webhook_subscriptions
+      where tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'deletion') and a.purged_at is null
+        and enabled and deleted_at is null and (listening_until is null or listening_until > now_at)
+      union all
+      select * from webhook_subscriptions where tenant_id is null and enabled and deleted_at is null
+        and (a.tenant_id is not null or a.kind = 'system' or a.only_for is not null)
+        and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'request')
+    ) s
+    where s.id = a.only_for or (a.only_for is null and s.events && string_to_array(a.patterns, ' '))
+  ), counted as (
+    select m.*, row_number() over of_webhook as nth_of_webhook,
+      row_number() over (partition by partition_key order by webhook_id, nth) as nth_of_partition
+    from matched m window of_webhook as (partition by partition_key, webhook_id order by nth)
+  ), looked_up as (
+    select c.*, bool_or(case when nth_of_webhook = 1 then exists (
+        select from webhook_deliveries d where d.is_ready and d.partition_key = c.partition_key and d.webhook_id = c.webhook_id)
+      end) over (partition by partition_key, webhook_id) is true as has_waiting
+    from counted c
+  ), judged as (
+    select *, holds_claim_lock and is_sound and not has_waiting and nth <= wanted
+      and nth_of_partition <= per_tenant - coalesce((busy ->> ('partition ' || partition_key))::int, 0)
+      and nth_of_webhook <= per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as is_claimed
+    from looked_up
+  ), kept as (
+    select * from requested a where only_for is null and not exists (select from matched m where m.place = a.place) and exists (
+      select from webhook_subscriptions s
+      where s.tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'deletion') and a.purged_at is null
+        and not s.enabled and s.deleted_at is null and s.events && string_to_array(a.patterns, ' ')
+      union all
+      select from webhook_subscriptions s where s.tenant_id is null and not s.enabled and s.deleted_at is null
+        and (a.tenant_id is not null or a.kind = 'system')
+        and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'request') and s.events && string_to_array(a.patterns, ' '))
+  ), message as (
+    insert into webhook_messages (id, tenant_id, event, body, created_at, traceparent, audience, is_undelivered)
+    (select distinct on (message_id) message_id, tenant_id, event, body, created_at, traceparents[place], case when only_for is null then case when kind = 'system' and status = 'deleted' then 'host' else 'all' end end, false from matched)
+    union all
+    select message_id, tenant_id, event, body, to_timestamp(created / 1000), traceparents[place], case when only_for is null then case when kind = 'system' and status = 'deleted' then 'host' else 'all' end end, true from kept
+  ), delivery as (
+    insert into webhook_deliveries
+      (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, claim, created_at)
+    select id, message_id, webhook_id, tenant_id, partition_key, event, case when is_claimed then 'delivering' else 'pending' end,
+      not is_claimed, case when is_claimed then now_at + lease_ms * interval '1 millisecond' else now_at end,
+      case when is_claimed then claim_id end, created_at
+    from judged
+  ), notified as (
+    select pg_notify('multitenancy_webhooks', '') from judged where not is_claimed and (wanted = 0 or not has_waiting) limit 1
+  )
+  select place, case when status is null or purged_at is not null then 'none' else status end,
+    null::uuid, null::boolean, null::boolean, null::uuid, null::text, null::text, null::text, null::text, null::timestamptz, null::int, null::boolean
+  from requested where status is null or status = 'deleted' or purged_at is not null
+  union all
+  select place, null, id, is_claimed, not holds_claim_lock or not has_waiting, webhook_id, partition_key, url, secret, previous_secret, previous_until, generation, envelope
+  from judged left join notified on true;
+end $$;
+
+-- webhooks/0006_webhook_indexes
+select format('drop index concurrently if exists multitenancy.%I', c.relname || '_unsuccessful') as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_deliveries'::regclass and pg_relation_size(c.oid) > 0
+     and exists (select from pg_index i where i.indexrelid = to_regclass('multitenancy.' || quote_ident(c.relname || '_unsuccessful')) and not i.indisvalid);
+select format('create index concurrently if not exists %I on multitenancy.%I ', c.relname || '_unsuccessful', c.relname) || '(id, last_status) where (state in (''failed'', ''retry_scheduled'') or (state in (''pending'', ''delivering'') and attempt_count > 0))' as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_deliveries'::regclass and pg_relation_size(c.oid) > 0;
+do $$ begin
+      set local lock_timeout = '300ms';
+      create index if not exists webhook_deliveries_unsuccessful on webhook_deliveries (id, last_status) where (state in ('failed', 'retry_scheduled') or (state in ('pending', 'delivering') and attempt_count > 0));
+    end $$;
+select format('drop index concurrently if exists multitenancy.%I', c.relname || '_waiting_for_retry') as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_deliveries'::regclass and pg_relation_size(c.oid) > 0
+     and exists (select from pg_index i where i.indexrelid = to_regclass('multitenancy.' || quote_ident(c.relname || '_waiting_for_retry')) and not i.indisvalid);
+select format('create index concurrently if not exists %I on multitenancy.%I ', c.relname || '_waiting_for_retry', c.relname) || '(webhook_id) where state = ''retry_scheduled'' and not is_ready' as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_deliveries'::regclass and pg_relation_size(c.oid) > 0;
+do $$ begin
+      set local lock_timeout = '300ms';
+      create index if not exists webhook_deliveries_waiting_for_retry on webhook_deliveries (webhook_id) where state = 'retry_scheduled' and not is_ready;
+    end $$;
+select format('drop index concurrently if exists multitenancy.%I', c.relname || '_of_tenant') as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_messages'::regclass and pg_relation_size(c.oid) > 0
+     and exists (select from pg_index i where i.indexrelid = to_regclass('multitenancy.' || quote_ident(c.relname || '_of_tenant')) and not i.indisvalid);
+select format('create index concurrently if not exists %I on multitenancy.%I ', c.relname || '_of_tenant', c.relname) || '(tenant_id, id) where audience is not null' as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_messages'::regclass and pg_relation_size(c.oid) > 0;
+do $$ begin
+      set local lock_timeout = '300ms';
+      create index if not exists webhook_messages_of_tenant on webhook_messages (tenant_id, id) where audience is not null;
+    end $$;
+select format('drop index concurrently if exists multitenancy.%I', c.relname || '_undelivered') as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_messages'::regclass and pg_relation_size(c.oid) > 0
+     and exists (select from pg_index i where i.indexrelid = to_regclass('multitenancy.' || quote_ident(c.relname || '_undelivered')) and not i.indisvalid);
+select format('create index concurrently if not exists %I on multitenancy.%I ', c.relname || '_undelivered', c.relname) || '(tenant_id) where is_undelivered' as statement from pg_inherits join pg_class c on c.oid = inhrelid
+     where inhparent = 'multitenancy.webhook_messages'::regclass and pg_relation_size(c.oid) > 0;
+do $$ begin
+      set local lock_timeout = '300ms';
+      create index if not exists webhook_messages_undelivered on webhook_messages (tenant_id) where is_undelivered;
+    end $$
+
+-- webhooks/0007_webhook_attention
+drop index concurrently if exists webhook_subscriptions_failing;
+create index concurrently webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+         where deleted_at is null and (failing_since is not null or disabled_reason is not null);
+drop index concurrently if exists webhook_counters_failed;
+create index concurrently webhook_counters_failed on webhook_counters (since) where failed > 0
+
+-- webhooks/0008_webhook_urls
+drop index concurrently if exists webhook_subscriptions_urls;
+select format('create index concurrently webhook_subscriptions_urls on webhook_subscriptions
+         using gin (url %s.gin_trgm_ops) with (gin_pending_list_limit = 256) where deleted_at is null',
+         extnamespace::regnamespace) as statement
+       from pg_extension where extname = 'pg_trgm'

@@ -51,6 +51,12 @@ export { eachEntry, type OutboxEntry, type OutboxKind, outboxEntry } from './ker
 export { part } from './kernel/part.ts'
 export { type Check, CheckFailure, type CheckReturn } from './kernel/resilience/health.ts'
 export { DependencyDegraded, type ResilienceConfig } from './kernel/resilience/resilience.ts'
+export type {
+  AccessCheck,
+  AttentionSource,
+  TimelineSource,
+} from './kernel/shares/contributions.ts'
+export { foundBy, type SearchProvider, type SearchRequest, type SearchResult } from './kernel/shares/search.ts'
 export type { Counted, Counters, Reading, Readings, Take, Taken } from './kernel/store/counters.ts'
 export type { Owner, Store, StoreDriver } from './kernel/store/store.ts'
 export { type ConfigFile, defineConfig } from './service/config.ts'

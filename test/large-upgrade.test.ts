@@ -1,4 +1,4 @@
-/** Upgrades large tables of the last release while other processes write. */
+/** Upgrades large tables of the first recorded release while other processes write. */
 import { expect, inject, test } from 'vitest'
 import { createLogger } from '../src/kernel/base/logger.ts'
 import { Database } from '../src/kernel/database/database.ts'
@@ -6,12 +6,12 @@ import { migrate } from '../src/kernel/database/migrations.ts'
 import { catalogueOf } from '../src/service/catalogue.ts'
 import { satellites } from '../src/service/main.ts'
 import { createTestDatabase } from '../src/testing/base/database.ts'
-import { formerRelease, readRecorded } from './releases/recorded.ts'
+import { readRecorded, releases } from './releases/recorded.ts'
 
 const { tables } = catalogueOf(satellites)
-const released: Record<string, Record<string, string>> = readRecorded(formerRelease, 'migrations.json')
+const released: Record<string, Record<string, string>> = readRecorded(releases[0] ?? '', 'migrations.json')
 
-/** Migrations of the last release, and further ones by `part/name`. */
+/** Migrations of that release, and further ones by `part/name`. */
 const releasedWith = (...further: string[]) =>
   tables.map(({ part, migrations }) => ({
     part,
@@ -57,6 +57,18 @@ test('an upgrade rewrites no table under a lock', async () => {
     expect(upgraded).toContain('tenants/0003_search_index')
     expect(upgraded).toContain('auditLogs/0003_audit_positions')
   })
+})
+
+test('an upgrade creates no index of an existing table under a lock', () => {
+  const locking = tables.flatMap(({ part, migrations }) =>
+    migrations.flatMap(({ name, up }) => {
+      if (name in (released[part] ?? {}) || typeof up !== 'string') return []
+      const created = new Set(Array.from(up.matchAll(/create table (\w+)/g), ([, table]) => table))
+      const indexed = Array.from(up.matchAll(/create (?:unique )?index \w+ on (\w+)/g), ([, table]) => table)
+      return indexed.filter((table) => !created.has(table)).map((table) => `${part}/${name}: ${table}`)
+    }),
+  )
+  expect(locking).toEqual([])
 })
 
 test('an upgrade numbers existing seals in the order of time, before seals that are added meanwhile', async () => {

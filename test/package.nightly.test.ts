@@ -52,6 +52,24 @@ describe('the published package', () => {
     expect(readFileSync(join(ROOT, 'dist/index.js'), 'utf8')).not.toContain('sourceMappingURL')
   })
 
+  test('the package has the built console, and neither its sources nor the bundler', () => {
+    const index = JSON.parse(readFileSync(join(ROOT, 'dist/console/index.json'), 'utf8'))
+    for (const file of [index.main, ...Object.values<string>(index.modules), ...Object.values<string>(index.imports)]) {
+      for (const end of ['', '.br', '.gz']) expect(existsSync(join(ROOT, 'dist/console', file + end))).toBe(true)
+    }
+    expect(globSync('dist/**/*.tsx', { cwd: ROOT })).toEqual([])
+    expect(globSync('dist/http/console/build.*', { cwd: ROOT })).toEqual([])
+    const libraries = [
+      'vite',
+      'react',
+      'react-dom',
+      '@base-ui/react',
+      '@tanstack/react-query',
+      '@tanstack/react-router',
+    ]
+    expect(libraries.filter((name) => name in PACKAGE.dependencies)).toEqual([])
+  })
+
   test.each([
     ['a command', '--version', true],
     ['a service', 'serve', false],

@@ -44,6 +44,7 @@ export const auditInsert = {
           before: null,
           after: AFTER,
           outcome: 'success' as const,
+          isChange: true,
         })
         const statement = {
           name: 'plain',

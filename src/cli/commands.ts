@@ -25,17 +25,21 @@ export const ALLOW_DIFFERENT: Option = {
 
 const url: Option = { flags: '--url <url>', summary: 'URL of the service; default: the one of this configuration' }
 
+const demo = { flags: '--demo', summary: 'create sample tenants first; rejected in production' }
+
 export const ownCommands: readonly OwnCommand[] = [
   {
     name: 'serve',
     isOwnMachine: true,
     summary: 'Run the service until Ctrl-C',
+    options: [demo],
     run: async (input) => (await import('./commands/serve.ts')).serve(input),
   },
   {
     name: 'dev',
     isOwnMachine: true,
     summary: 'Run the service for development, with readable logs',
+    options: [demo],
     run: async (input) => {
       input.context.env.NODE_ENV = 'development'
       await (await import('./commands/serve.ts')).serve(input, { hasReadableLogs: true })

@@ -5,12 +5,15 @@ import { SatelliteDisabled } from '../kernel/base/errors.ts'
 import { findApp } from '../service/app-file.ts'
 import { satellites } from '../service/main.ts'
 import { isSatellite, NO_SATELLITE } from '../service/settings.ts'
+import { activityPart } from '../tenancy/activity/part.ts'
 import { processesPart } from '../tenancy/processes.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import { sessionsPart, tokensPart } from '../tenancy/tokens/parts.ts'
+import { bulkPart } from '../tenants/bulk/part.ts'
 import { commands as tenantCommands } from '../tenants/commands/tenants.ts'
 import { erasuresPart } from '../tenants/erasure/part.ts'
 import { outboxPart } from '../tenants/outbox/part.ts'
+import { overviewPart } from '../tenants/overview/part.ts'
 import { withTenancy } from './commands/with-tenancy.ts'
 import { ALLOW_DIFFERENT, OWN_HEADING, type OwnCommand, ownCommands } from './commands.ts'
 import type { CommandGroup } from './parser/parser.ts'
@@ -41,11 +44,13 @@ type Declared = Pick<Satellite, 'name' | 'commands'>
 export const groups: readonly CommandGroup<OwnCommand>[] = [
   { heading: OWN_HEADING, commands: ownCommands },
   ...groupsOf([
-    { name: 'tenants', commands: [...tenantCommands, ...(erasuresPart.commands ?? [])] },
+    { name: 'tenants', commands: [...tenantCommands, ...(erasuresPart.commands ?? []), ...(bulkPart.commands ?? [])] },
     outboxPart,
     processesPart,
+    overviewPart,
     tokensPart,
     sessionsPart,
+    activityPart,
     ...satellites,
   ]),
 ]

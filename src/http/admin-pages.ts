@@ -1,8 +1,9 @@
-/** Serves the pages of the admin API: sign-in page, session, OpenAPI document and its interactive page. */
+/** Serves the pages of the admin API: sign-in page, session, console, OpenAPI document and its interactive page. */
 import type { Hono } from 'hono'
 import { z } from 'zod'
 import { invalid } from '../kernel/base/errors.ts'
 import type { Authentication } from './authentication.ts'
+import type { ConsolePages } from './console/serving.ts'
 import { readBody, requireJson } from './input.ts'
 import { parseJson } from './json.ts'
 import { apiPage, apiPageAsset } from './pages/api-page.ts'
@@ -27,6 +28,8 @@ export interface AdminPagesOptions {
   readonly document: string
   /** Names of operations of which a token must permit one to read the document: GET operations without a scope. */
   readonly readable: readonly string[]
+  /** Undefined: the process does not serve the console. */
+  readonly console: ConsolePages | undefined
 }
 
 export class AdminPages {
@@ -42,10 +45,15 @@ export class AdminPages {
     return [`${prefix}/sign-in`, `${prefix}/session`]
   }
 
-  /** Serves the two paths that need no token. Undefined for every other request. */
+  /** Serves the paths that need no token: sign-in and the console. Undefined for every other request. */
   async withoutToken(request: Request, pathname: string): Promise<Response | undefined> {
-    const { prefix } = this.#options
+    const { prefix, console } = this.#options
     const path = withoutSlash(pathname)
+    if (console && path === prefix && wantsPage(request)) {
+      return respond(302, null, { location: `${prefix}/console` })
+    }
+    const served = await console?.respond(request, path)
+    if (served) return respond(served.status, served.body, served.headers)
     if (path === `${prefix}/sign-in` && (request.method === 'GET' || request.method === 'HEAD'))
       return this.#signInPage(200)
     if (path === `${prefix}/session` && request.method === 'POST') return this.#signIn(request)
@@ -54,8 +62,7 @@ export class AdminPages {
 
   /** The sign-in page, as the response to a navigation without a session. */
   notSignedIn(request: Request): Response | undefined {
-    const wantsPage = request.method === 'GET' && (request.headers.get('accept') ?? '').includes('text/html')
-    return wantsPage ? this.#signInPage(401) : undefined
+    return wantsPage(request) ? this.#signInPage(401) : undefined
   }
 
   mount(app: Hono<any>): void {
@@ -111,7 +118,9 @@ export class AdminPages {
   }
 
   #signInPage(status: number): Response {
-    return this.#page('sign-in', status, (nonce) => signInPage({ prefix: this.#options.prefix, nonce }))
+    const { prefix, console } = this.#options
+    const home = `${prefix}/${console ? 'console' : 'openapi'}`
+    return this.#page('sign-in', status, (nonce) => signInPage({ prefix, nonce, home }))
   }
 
   #page(page: Page, status: number, html: (nonce: string) => string): Response {
@@ -119,3 +128,6 @@ export class AdminPages {
     return respondHtml(status, html(nonce), securityHeaders(page, nonce))
   }
 }
+
+const wantsPage = ({ method, headers }: Request): boolean =>
+  method === 'GET' && (headers.get('accept') ?? '').includes('text/html')

@@ -11,12 +11,15 @@ import { Idempotency } from '../kernel/api/idempotency.ts'
 import { currentContext, enterContext } from '../kernel/base/context.ts'
 import { Deadline } from '../kernel/base/deadline.ts'
 import { NotFound, SatelliteDisabled } from '../kernel/base/errors.ts'
+import { parsed } from '../kernel/base/validate.ts'
 import { Histogram } from '../kernel/metrics/metrics.ts'
 import type { Satellite } from '../tenancy/satellite.ts'
 import type { Core } from '../tenancy/tenancy.ts'
 import { TENANT_ID } from '../tenants/tenant/tenant.ts'
 import { AdminPages } from './admin-pages.ts'
 import { Authentication, unauthorized } from './authentication.ts'
+import { ConsoleOptions } from './console/options.ts'
+import { ConsolePages } from './console/serving.ts'
 import type { Identify } from './host-identity.ts'
 import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
@@ -25,9 +28,9 @@ import { createProbes, type ProbeOptions } from './probes.ts'
 import { deadlineExceeded, MethodNotAllowed, withProblemResponse } from './problem.ts'
 import { recordRequest } from './requests/request-record.ts'
 import { type AccessLogOptions, serveRequest } from './requests/serve-request.ts'
-import { withoutBodyOfHead } from './respond.ts'
+import { respond, withoutBodyOfHead } from './respond.ts'
 import { OperationRunner } from './run-operation.ts'
-import type { AdminToken, Identity } from './tokens.ts'
+import { type AdminToken, firstAdmin, type Identity } from './tokens.ts'
 
 export const DEFAULT_PREFIX = '/admin/multitenancy'
 export const DEADLINE_SECONDS = 10
@@ -50,6 +53,14 @@ export interface HttpOptions extends ProbeOptions, AccessLogOptions {
   readonly sessions?: { readonly idleMinutes?: number | undefined } | undefined
   /** False serves only probes and metrics, as in a worker; default true. */
   readonly api?: boolean
+  /**
+   * The web console at `{prefix}/console`; false disables it.
+   *
+   * @example console: { name: 'Acme', accent: '#4338ca', links: [{ title: 'Back office', url: 'https://backoffice.example/{id}' }] }
+   */
+  readonly console?: false | ConsoleOptions | undefined
+  /** Whether `GET /` leads to the console: for a server without pages of a host. Default false. */
+  readonly redirectsRoot?: boolean
   /** Time limits of requests to the admin API. */
   readonly requests?: RequestLimits | undefined
   /** Disabled satellites: their paths respond with `E_SATELLITE_DISABLED`. */
@@ -105,19 +116,30 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
     prefix,
     disabled: switchedOff.flatMap(({ operations = [] }) => operations),
   })
+  const consoles = switchedOff.flatMap(({ name, console }) => (console ? [[name, console] as const] : []))
+  const modules = new Map([...core.consoles, ...consoles])
   const document = JSON.stringify(
     openApiDocument(
       operations.map(({ what }) => what),
       prefix,
     ),
   )
+  const consolePages =
+    options.console === false
+      ? undefined
+      : new ConsolePages({ prefix, options: parsed(ConsoleOptions, options.console ?? {}, 'console'), modules, log })
   const pages = new AdminPages({
     prefix,
     authentication,
     document,
+    console: consolePages,
     readable: operations.flatMap(({ what: { name, method, scope } }) => (method === 'GET' && !scope ? [name] : [])),
   })
-  const runner = new OperationRunner(core, new Idempotency(core.kernel), { prefix, streamIdleSeconds })
+  const runner = new OperationRunner(core, new Idempotency(core.kernel), {
+    prefix,
+    streamIdleSeconds,
+    currentGrant: (request, identity) => authentication.currentGrant(request, identity),
+  })
   const probes = createProbes(core, options)
   const seconds = new Histogram()
   core.series.register({
@@ -174,11 +196,16 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
   }
 
   const isApi = (pathname: string) => options.api !== false && isBelow(pathname, prefix)
+  const isRoot = (pathname: string) => options.redirectsRoot === true && pathname === '/' && consolePages !== undefined
 
   return {
     prefix,
-    handles: (pathname) => probes.handles(pathname) || isApi(pathname),
-    routes: [...probes.paths, ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`])],
+    handles: (pathname) => probes.handles(pathname) || isApi(pathname) || isRoot(pathname),
+    routes: [
+      ...probes.paths,
+      ...(options.api === false ? [] : prefix === '' ? ['/*'] : [prefix, `${prefix}/*`]),
+      ...(isRoot('/') ? ['/'] : []),
+    ],
     async fetch(request, { ip, socketIp = ip } = {}) {
       const { accessLog } = options
       const response = await serveRequest(core.kernel, request, { ip: ip ?? null, accessLog }, () =>
@@ -188,17 +215,17 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
           if (fixedPaths.has(path)) recordRequest({ route: path })
           if (probes.handles(pathname)) return probes.respond(request, pathname, socketIp)
           if (isApi(pathname)) return admin(request, pathname)
+          if (isRoot(pathname)) return respond(302, null, { location: `${prefix}/console` })
           throw NotFound('No resource exists at this path.')
         }),
       )
       return withoutBodyOfHead(request, response)
     },
     async signInLink() {
-      const isAdmin = ({ scope = 'admin', may }: AdminToken) => scope === 'admin' && !may
-      const first = adminTokens?.find(isAdmin) ?? adminTokens?.[0]
+      const first = firstAdmin(adminTokens)
       const identity = first && (await authentication.identifyToken(first.token))
       if (!identity) throw new Error('no admin token is configured for a sign-in link')
-      return `${prefix}/sign-in#code=${await authentication.sessions.issueCode(identity)}`
+      return `${prefix}/${consolePages ? 'console' : 'sign-in'}#code=${await authentication.sessions.issueCode(identity)}`
     },
   }
 }

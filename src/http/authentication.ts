@@ -87,6 +87,16 @@ export class Authentication {
     return identity
   }
 
+  /** The present permissions of an identified request, without a use of its session. Undefined: its token or session has ended. */
+  async currentGrant(request: Request, { fingerprint }: Identity): Promise<Grant | undefined> {
+    const header = request.headers.get('x-admin-token')
+    const identity =
+      header === null
+        ? ((await this.#identify?.(request)) ?? (await this.sessions.identify(request, { isUse: false })))
+        : await this.identifyToken(header)
+    return identity?.fingerprint === fingerprint ? identity.grant : undefined
+  }
+
   /** The identity of a token. A wrong one is not counted. */
   async identifyToken(token: string): Promise<Identity | undefined> {
     const configured = this.#configured.identify(token)

@@ -15,14 +15,18 @@ const UTF_8 = /^\s*charset\s*=\s*("utf-8"|utf-8)\s*$/
 /** Methods with a body. The body of any other method is not read. */
 export const HAS_BODY: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
+interface InputSource extends Pick<Input<any, any, any>, 'currentGrant'> {
+  readonly request: Request
+  readonly deadline: Deadline
+}
+
 /** @param text the body, from `readBody` */
 export function parseInput(
   operation: AnyOperation,
   params: Readonly<Record<string, string>>,
   url: URL | string,
   text: string,
-  request: Request,
-  deadline: Deadline,
+  { request, deadline, currentGrant }: InputSource,
 ): Input<any, any, any> {
   const errors: InputError[] = []
   const parse = (schema: z.ZodType, value: unknown) => {
@@ -38,6 +42,7 @@ export function parseInput(
     get signal() {
       return AbortSignal.any([request.signal, deadline.signal])
     },
+    currentGrant,
   }
   if (errors.length > 0) throw invalid(errors)
   return input
@@ -125,6 +130,8 @@ function queryOf(url: URL | string, errors: InputError[]): Record<string, string
   const query: Record<string, string> = {}
   for (const [key, value] of new URLSearchParams(text.slice(start).split('#')[0])) {
     if (Object.hasOwn(query, key)) errors.push({ path: key, message: 'given twice' })
+    // A schema that collects other members drops this one without an error.
+    if (key === '__proto__') errors.push({ path: key, message: 'unknown parameter' })
     else if (!isValidPostgresText(value))
       errors.push({ path: key, message: 'must not contain NUL or an unpaired surrogate' })
     Object.defineProperty(query, key, { value, enumerable: true, configurable: true, writable: true })

@@ -191,7 +191,7 @@ function failures(operation: AnyOperation): ZodOpenApiResponsesObject {
       content: contentOf(types) ?? problem,
     },
   ])
-  const types = [DependencyUnavailable, DeadlineExceeded]
+  const types = [DependencyUnavailable, DeadlineExceeded, ...(byStatus.get(503) ?? [])]
   const unavailable = {
     description: `${types.map(({ code }) => `\`${code}\``).join(', ')}, with Retry-After`,
     'x-error-codes': types.map(({ code }) => code),

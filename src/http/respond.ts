@@ -35,14 +35,20 @@ export async function withoutBodyOfHead(request: Request, response: Response): P
   return new Response(null, response)
 }
 
+/** nginx forwards events immediately. */
+const UNBUFFERED = { 'x-accel-buffering': 'no' }
+
 /** Responses that a host writes in chunks. */
 const streams = new WeakSet<Response>()
 
 export const isStream = (response: Response): boolean => streams.has(response)
 
+/** Whether it is a stream of events. */
+export const isEndless = ({ headers }: Response): boolean => headers.get('content-type') === 'text/event-stream'
+
 /**
  * A streamed response, read at the pace of the client. An error before the first chunk is thrown and becomes a problem. A later error, or
- * a chunk that takes longer than `idleMs`, is logged here, and the stream ends with an error without details.
+ * a chunk of an export that takes longer than `idleMs`, is logged here, and the stream ends with an error without details.
  */
 export async function respondStream(
   { contentType, fileName, chunks }: StreamReply,
@@ -56,6 +62,7 @@ export async function respondStream(
   let isCancelled = false
 
   const next = async () => {
+    if (fileName === undefined) return source.next()
     const deadline = new Deadline(idleMs, () => new Error(`no chunk within ${idleMs} ms`))
     return deadline.run(() => source.next()).finally(() => deadline.close())
   }
@@ -83,7 +90,7 @@ export async function respondStream(
     headers: {
       ...baseHeaders(),
       'content-type': contentType,
-      'content-disposition': `attachment; filename="${fileName}"`,
+      ...(fileName === undefined ? UNBUFFERED : { 'content-disposition': `attachment; filename="${fileName}"` }),
     },
   })
   streams.add(response)

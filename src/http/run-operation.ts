@@ -10,10 +10,11 @@
 
 import { entityTag } from '../kernel/api/entity-tags.ts'
 import type { Idempotency, Lease, StoredResponse } from '../kernel/api/idempotency.ts'
+import { preferredMediaType } from '../kernel/api/media-type.ts'
 import type { AnyOperation } from '../kernel/api/operation.ts'
 import { type Input, JobFailure, Reply, StreamReply } from '../kernel/api/operation.ts'
 import { mayCallFor } from '../kernel/api/permissions.ts'
-import { currentContext } from '../kernel/base/context.ts'
+import { currentContext, type Grant } from '../kernel/base/context.ts'
 import type { Deadline } from '../kernel/base/deadline.ts'
 import { DependencyUnavailable, invalid, TenancyError } from '../kernel/base/errors.ts'
 import type { Core, Wired } from '../tenancy/tenancy.ts'
@@ -22,11 +23,16 @@ import { assertMatch } from './if-match.ts'
 import { parseInput, readBody } from './input.ts'
 import { Forbidden, PROBLEM_TYPE, problem, toTenancyError, withProblemResponse } from './problem.ts'
 import { respond, respondStream, withoutBodyOfHead } from './respond.ts'
+import { mayStream } from './sessions.ts'
 import type { Identity } from './tokens.ts'
 
 const IDEMPOTENCY_KEY = /^[\x21-\x7e]{1,255}$/
 const LONGEST_WAIT_SECONDS = 30
+const JSON_TYPE = 'application/json'
 const WAIT = /(?:^|[,;])\s*wait\s*=\s*"?(\d+)"?\s*(?:$|[,;])/i
+
+const FOREIGN_STREAM =
+  'A stream without the header x-admin-token must be read by a page of this origin (Sec-Fetch-Site: same-origin).'
 
 type Input_ = Input<any, any, any>
 
@@ -41,6 +47,7 @@ export interface Running {
 export interface OperationRunnerOptions {
   readonly prefix: string
   readonly streamIdleSeconds: number
+  readonly currentGrant: (request: Request, identity: Identity) => Promise<Grant | undefined>
 }
 
 export class OperationRunner {
@@ -48,12 +55,14 @@ export class OperationRunner {
   readonly #idempotency: Idempotency
   readonly #prefix: string
   readonly #streamIdleMs: number
+  readonly #currentGrant: OperationRunnerOptions['currentGrant']
 
-  constructor(core: Core, idempotency: Idempotency, { prefix, streamIdleSeconds }: OperationRunnerOptions) {
+  constructor(core: Core, idempotency: Idempotency, options: OperationRunnerOptions) {
     this.#core = core
     this.#idempotency = idempotency
-    this.#prefix = prefix
-    this.#streamIdleMs = streamIdleSeconds * 1_000
+    this.#prefix = options.prefix
+    this.#streamIdleMs = options.streamIdleSeconds * 1_000
+    this.#currentGrant = options.currentGrant
   }
 
   run(running: Running): Promise<Response> {
@@ -86,7 +95,9 @@ export class OperationRunner {
     if (extraSeconds > 0) deadline.extend(extraSeconds * 1_000)
     if (!mayCallFor(identity.grant, operation, params.id)) throw denied(operation, identity, params.id)
     const text = await readBody(request)
-    const input = parseInput(operation, params, request.url, text, request, deadline)
+    if (prefersStream(operation, request) && !mayStream(request, identity)) throw Forbidden(FOREIGN_STREAM)
+    const currentGrant = () => this.#currentGrant(request, identity)
+    const input = parseInput(operation, params, request.url, text, { request, deadline, currentGrant })
     const call = { wired, operation, service, input, request, params, deadline, waitSeconds }
     const key = operation.method === 'POST' ? request.headers.get('idempotency-key') : null
     if (key === null) {
@@ -163,7 +174,7 @@ export class OperationRunner {
     if (headers.location) headers.location = this.#prefix + headers.location
     if (checked === undefined) return { status: reply.status === 200 ? 204 : reply.status, headers, body: '' }
     const body = JSON.stringify(checked)
-    if (operation.resource) headers.etag = entityTag(body)
+    if (operation.resource) headers.etag = entityTag(JSON.stringify(operation.resource.state.parse(checked)))
     return { status: reply.status, headers: { ...headers, 'content-type': 'application/json' }, body }
   }
 
@@ -216,6 +227,9 @@ function denied({ name }: AnyOperation, { name: token, grant }: Identity, id = '
   const isLimited = grant.tenants !== null && TENANT_ID.test(id)
   return Forbidden(`Token "${token}" may not call ${name}${isLimited ? ` for tenant "${id}"` : ''}.`)
 }
+
+const prefersStream = ({ streams }: AnyOperation, { headers }: Request): boolean =>
+  streams !== undefined && preferredMediaType(headers.get('accept'), [JSON_TYPE, ...streams]) !== JSON_TYPE
 
 /** `N` of `Prefer: wait=N`. */
 function waitSecondsOf({ headers }: Request): number | undefined {

@@ -55,13 +55,14 @@ export class CookieSessions {
     return { session, cookie: this.#cookie(secrets.encrypt(secret, SESSION_COOKIE), SESSION_SECONDS, isSecure) }
   }
 
-  async identify(request: Request): Promise<Identity | undefined> {
+  /** @param isUse whether the request extends the session */
+  async identify(request: Request, { isUse = true } = {}): Promise<Identity | undefined> {
     const { sessions, idleMs, identityOf } = this.#options
     const secret = this.#secretOf(request)
     const session = secret === undefined ? undefined : await sessions.find(secret, idleMs)
     const identity = session && (await identityOf(session))
     if (!session || !identity) return undefined
-    sessions.used(session)
+    if (isUse) sessions.used(session)
     const { id, expiresAt } = session
     return { ...identity, grant: { ...identity.grant, session: { id, expiresAt } } }
   }
@@ -105,6 +106,15 @@ export function isSameOrigin(request: Request): boolean {
   const host = request.headers.get('host') ?? new URL(request.url).host
   const own = `${isSecure(request) ? 'https' : 'http'}://${host}`
   return URL.canParse(own) && request.headers.get('origin') === new URL(own).origin
+}
+
+/**
+ * Whether a streamed response may be sent: browsers send a session by themselves, and `Sec-Fetch-Site` with it. Only programs without it
+ * identify themselves to a host.
+ */
+export function mayStream({ headers }: Request, { grant }: Identity): boolean {
+  const site = headers.get('sec-fetch-site')
+  return headers.has('x-admin-token') || site === 'same-origin' || (site === null && !grant.session)
 }
 
 /** Whether the browser used https. Behind proxies, the first `x-forwarded-proto` decides. */

@@ -66,3 +66,7 @@ export class ConfiguredTokens {
 }
 
 const digest = (token: string): Buffer => hash('sha256', token, 'buffer')
+
+/** The first token with all permissions, else the first token. */
+export const firstAdmin = (tokens: readonly AdminToken[] = []): AdminToken | undefined =>
+  tokens.find(({ scope = 'admin', may }) => scope === 'admin' && !may) ?? tokens[0]

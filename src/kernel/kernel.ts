@@ -14,6 +14,7 @@ import type { OutboxKinds } from './outbox/kinds.ts'
 import type { Processes } from './processes/processes.ts'
 import type { Resilience } from './resilience/resilience.ts'
 import type { Tracing } from './resilience/tracing.ts'
+import type { Shares } from './shares/shares.ts'
 import type { Store } from './store/store.ts'
 
 export interface Kernel {
@@ -38,6 +39,8 @@ export interface Kernel {
   readonly processes: Processes
   /** Kinds of entries that transactions of tenants post. */
   readonly outbox: OutboxKinds
+  /** Contributions of the parts to lists over all parts. */
+  readonly shares: Shares
   readonly clock: Clock
   readonly log: Logger
 }

@@ -18,6 +18,7 @@ import type { Kernel } from './kernel.ts'
 import type { Series } from './metrics/metrics.ts'
 import type { OutboxKind } from './outbox/kinds.ts'
 import type { Check } from './resilience/health.ts'
+import type { Contributions } from './shares/contributions.ts'
 
 /** Maximum time that `stop` waits for jobs and other work in progress. */
 export const STOP_TIMEOUT_MS = 10_000
@@ -42,7 +43,7 @@ export interface Receiver<Service = any> {
 }
 
 /** @typeParam Dependencies configuration and services: those of earlier parts for `service`, of all parts for `start` */
-export interface Part<Name extends string = string, Service = any, Dependencies = any> {
+export interface Part<Name extends string = string, Service = any, Dependencies = any> extends Contributions<Service> {
   readonly name: Name
   readonly tables?: readonly Migration[]
   /** Tables whose rows of a tenant a purge deletes, in this order, after the part's own listeners. Each has a column `tenant_id`. */
@@ -76,6 +77,8 @@ export interface Part<Name extends string = string, Service = any, Dependencies 
   readonly metrics?: (service: Service) => readonly Series[]
   /** Receives the requests that guards admit with a tenant. */
   readonly traffic?: (service: Service) => Traffic
+  /** File of its console module: `new URL('./console/index.tsx', import.meta.url)`; of a host's satellite a JavaScript module. */
+  readonly console?: URL
   /** Also runs for a part that was not started, because an earlier one failed to start. */
   readonly stop?: (service: Service) => unknown
 }

@@ -68,4 +68,7 @@ export const examinationsPart: Part<'examinations', Examinations> = {
   jobs: [handles(ExamineInstallation, (examinations: Examinations, _, attempt) => examinations.run(attempt))],
   schedule: [{ type: ExamineInstallation, cron: '11 * * * *' }],
   metrics: examinationSeries,
+  attention: [
+    { name: 'doctorErrors', severity: 'high', read: (examinations, request) => examinations.attention(request) },
+  ],
 }

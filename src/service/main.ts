@@ -22,6 +22,7 @@ import { appKeyOf, wrongAppKey } from './app-key.ts'
 import { openBackofficeServer } from './backoffice-server.ts'
 import { ConfigurationError, type ServiceConfig } from './config.ts'
 import { keptSecret, openDataDirectory } from './data-directory.ts'
+import { DEMO_PATH, Demo, type DemoResult } from './demo/demo.ts'
 import { satellites, satellitesOn } from './satellites.ts'
 
 export { satellites, satellitesOn } from './satellites.ts'
@@ -64,6 +65,8 @@ export interface Service {
   readonly http: Http
   readonly adminTokens: readonly AdminToken[]
   readonly tenancy: Tenancy
+  /** Creates the sample tenants that do not exist. No effect in production and in a process without the role `all`. */
+  createDemo(): Promise<DemoResult | undefined>
   /** Responds with 503 on `/readyz` for `health.drainSeconds`, and serves all other requests. */
   drain(): Promise<void>
   /** Rejects if the embedded PostgreSQL has ended and cannot be started again. Never resolves. */
@@ -83,6 +86,7 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
   try {
     for (const [name, check] of tenancy.checks) tenancy.health.register(name, check)
     const { prefix, probes, exposition, requests, sessions, allowedHosts, accessLog } = config
+    const isDemoPossible = !config.isProduction && config.role === 'all'
     const http = createHttp(tenancy, {
       prefix,
       adminTokens,
@@ -94,12 +98,18 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       allowedHosts,
       accessLog,
       api: config.role !== 'worker',
+      redirectsRoot: config.role !== 'worker',
+      console: isDemoPossible ? { sampleData: DEMO_PATH } : {},
     })
+    const demo = isDemoPossible ? new Demo({ kernel: tenancy.kernel, http, accessLog }) : undefined
     const receivers = createReceivers(tenancy, { accessLog })
-    const server = await serveNode(config.role === 'worker' ? http : beside(http, receivers), {
-      port: config.port,
-      host: config.host,
-    })
+    const server = await serveNode(
+      config.role === 'worker' ? http : beside(demo ? beside(http, demo) : http, receivers),
+      {
+        port: config.port,
+        host: config.host,
+      },
+    )
     opened.announce(server.url)
     const { log } = tenancy.kernel
     const { critical, drainSeconds } = config.health
@@ -110,12 +120,14 @@ export async function startService(config: ServiceConfig, options: OpenOptions =
       log.info({ drainSeconds }, 'a stop was requested; /readyz responds with 503 until the port closes')
       await sleep(drainSeconds * 1_000, undefined, { ref: false }) // the server keeps the process running
     }
+    demo?.listensAt(server.url)
     const stop = async () => {
       const until = performance.now() + DRAIN_MS
       await server.close(DRAIN_MS)
       await opened.stop(Math.max(until - performance.now(), CLOSE_MS))
     }
-    return { url: server.url, http, adminTokens, tenancy, drain, failed: opened.failed, stop: once(stop) }
+    const createDemo = async () => demo?.run(adminTokens)
+    return { url: server.url, http, adminTokens, tenancy, createDemo, drain, failed: opened.failed, stop: once(stop) }
   } catch (error) {
     await opened.stop()
     throw error

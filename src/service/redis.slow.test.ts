@@ -39,6 +39,6 @@ test('a start at a terminal while Redis is unavailable prints that the sign-in p
   })
   const child = tenantry.start(['serve'], { cwd: services.directory, env: {}, stdin: '' })
   const [block] = await child.says(/Tenantry[\s\S]*Stop with Ctrl-C\./)
-  expect(block).toMatch(/API page +http:\S+\/sign-in {3}\(asks for the token\)\n/)
+  expect(block).toMatch(/Console +http:\S+\/console {3}\(asks for the token\)\n/)
   await tenantry.killAll()
 }, 60_000)

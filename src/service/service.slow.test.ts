@@ -78,8 +78,8 @@ describe('an installation from its first start', { shuffle: false }, () => {
     expect(known).toMatchInlineSnapshot(`
       "Tenantry <version> is ready
 
+        Console     <url>/admin/multitenancy/console#code=<code>   (signs you in once, within 10 minutes)
         Admin API   <url>/admin/multitenancy
-        API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)
         Probes      <url>/readyz
         Metrics     <url>/metrics
         Admin token <token>   (kept in .tenantry/admin-token)

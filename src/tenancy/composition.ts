@@ -2,6 +2,7 @@
 import { type Traffic, trafficTo } from '../kernel/api/traffic.ts'
 import { SCHEMA } from '../kernel/database/database.ts'
 import type { Migration } from '../kernel/database/migrations.ts'
+import { deletionFrom } from '../kernel/database/tenant-rows.ts'
 import type { EventType } from '../kernel/events/events.ts'
 import type { Attempt, JobRunner, RegisteredJobs } from '../kernel/jobs/jobs.ts'
 import type { Kernel } from '../kernel/kernel.ts'
@@ -41,7 +42,11 @@ export function compose(parts: readonly Part[], kernel: Kernel, configuration: o
     return { part, service, start: () => part.start?.(service, kernel, dependencies) }
   })
   for (const one of all) subscribe(kernel, one)
-  for (const { part, service } of all) for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
+  deleteRowsOfPurged(kernel, parts)
+  for (const { part, service } of all) {
+    for (const kind of part.outbox ?? []) kernel.outbox.register(kind, service)
+    kernel.shares.register(part, service)
+  }
   ;(dependencies.erasures as Erasures | undefined)?.register(all)
   return all
 }
@@ -70,23 +75,23 @@ export async function startParts(
 export const servicesOf = (parts: readonly WiredPart[]): Record<string, any> =>
   Object.fromEntries(parts.map(({ part, service }) => [part.name, service]))
 
-/** A purge deletes the tenant's rows of the `tenantTables` of each part. */
-function subscribe({ events, database }: Kernel, { part, service }: WiredPart): void {
+function subscribe({ events }: Kernel, { part, service }: WiredPart): void {
   for (const listener of part.listeners ?? []) {
     if ('type' in listener) {
-      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event))
+      events.subscribe(listener.type, listener.when, (event) => listener.handle(service, event), listener.isPassive)
       continue
     }
     for (const type of events.types.filter(({ isInternal }) => !isInternal)) {
       events.subscribe(type, listener.when, (event) => listener.handleAny(service, type, event))
     }
   }
-  const { tenantTables = [] } = part
-  if (tenantTables.length === 0) return
+}
+
+/** A purge deletes the tenant's rows of the `tenantTables` of all parts, after their listeners. */
+function deleteRowsOfPurged({ events, database }: Kernel, parts: readonly Part[]): void {
+  const tables = parts.flatMap(({ tenantTables = [] }) => tenantTables.map((table) => `${SCHEMA}.${table}`))
   events.subscribe(TenantPurged, 'within', async ({ tenantId }) => {
-    for (const table of tenantTables) {
-      await database.sql(`delete from ${SCHEMA}.${table} where tenant_id = $1`, [tenantId])
-    }
+    await database.sql(deletionFrom(tables), [tenantId])
   })
 }
 

@@ -48,6 +48,8 @@ export interface TenancyConfig<Satellites extends readonly AnySatellite[] = read
     /** `encrypt`: new audit entries of a tenant are encrypted with its own key, which an erasure destroys; default `keep`. */
     readonly auditFields?: 'keep' | 'encrypt'
   }
+  /** Limit of the time that each part has for a result of `search.find`; default 200 ms. */
+  readonly search?: { readonly timeoutMs?: number }
   /** Backups of tenants. If absent, backups are not available. */
   readonly backups?: BackupsConfig
   readonly satellites?: Satellites

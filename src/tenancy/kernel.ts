@@ -11,6 +11,7 @@ import { OutboxKinds } from '../kernel/outbox/kinds.ts'
 import type { Processes } from '../kernel/processes/processes.ts'
 import { Resilience } from '../kernel/resilience/resilience.ts'
 import type { Tracing } from '../kernel/resilience/tracing.ts'
+import { Shares } from '../kernel/shares/shares.ts'
 import type { TenancyConfig } from './config.ts'
 import type { Settings } from './settings.ts'
 
@@ -46,6 +47,7 @@ export function openKernel(
     egress: new Egress(config.egress),
     processes,
     outbox: new OutboxKinds(),
+    shares: new Shares(log),
     clock,
     log,
     store: store.open({ database, clock, log }),

@@ -6,6 +6,7 @@ import { examinationsPart, kernelPart, storePart } from '../kernel/parts.ts'
 import type { StoreDriver } from '../kernel/store/store.ts'
 import { adoptionsPart } from '../tenants/adoption/part.ts'
 import { BackofficeRestored } from '../tenants/backoffice-recovery.ts'
+import { bulkPart } from '../tenants/bulk/part.ts'
 import { circuitsPart } from '../tenants/circuits/part.ts'
 import { commandRunsPart } from '../tenants/command-runs/part.ts'
 import { commands } from '../tenants/commands/tenants.ts'
@@ -18,6 +19,7 @@ import { lifecyclePart, provisioningPart } from '../tenants/lifecycle/parts.ts'
 import { migrationsPart } from '../tenants/migrations/part.ts'
 import { operations } from '../tenants/operations/tenants.ts'
 import { outboxPart, relayPart } from '../tenants/outbox/part.ts'
+import { overviewPart } from '../tenants/overview/part.ts'
 import { plansPart, registryPart } from '../tenants/registry/parts.ts'
 import { tableImportsPart } from '../tenants/sql-import/tables/part.ts'
 import * as tenantEvents from '../tenants/tenant/events.ts'
@@ -25,6 +27,7 @@ import { tables } from '../tenants/tenant/tables.ts'
 import type { TenantServices } from '../tenants/tenant-services.ts'
 import { Tenants } from '../tenants/tenants.ts'
 import { transfersPart } from '../tenants/transfers/part.ts'
+import { activityPart } from './activity/part.ts'
 import { tenantsFirst } from './composition.ts'
 import { processesPart } from './processes.ts'
 import type { Satellite } from './satellite.ts'
@@ -46,6 +49,7 @@ const tenantsPart: Part<'tenants', Tenants, Dependencies> = {
   operations,
   commands,
   doctor: diagnoses,
+  console: new URL('../tenants/console/index.tsx', import.meta.url),
 }
 
 /** Members of a tenancy that are not services of parts, and the name of the configuration. */
@@ -58,6 +62,7 @@ const RESERVED = [
   'commands',
   'receivers',
   'checks',
+  'consoles',
   'tenant',
   'run',
   'current',
@@ -83,6 +88,7 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     processesPart,
     tokensPart,
     sessionsPart,
+    activityPart,
     tableChangesPart,
     circuitsPart,
     storagePart,
@@ -99,7 +105,9 @@ export function partsOf(store: StoreDriver, satellites: readonly Satellite[]): r
     erasuresPart,
     handlesPart,
     tableImportsPart,
+    overviewPart,
     tenantsPart,
+    bulkPart,
   ]
   const names = satellites.map(({ name }) => name)
   const reserved = [...before, scopePart, hostJobsPart, relayPart].map(({ name }): string => name)

@@ -16,6 +16,7 @@ const DAY_MS = 86_400_000
 const RETENTION_DAYS = 30
 const BACKUPS_KEPT = 7
 const SERVER_BACKUPS_DAYS = 35
+const SEARCH_TIMEOUT_MS = 200
 
 export type Settings = Awaited<ReturnType<typeof settingsOf>>
 
@@ -37,6 +38,7 @@ export async function settingsOf(config: TenancyConfig) {
     staleForSeconds: tenants.staleForSeconds,
     retentionMs: (tenants.retentionDays ?? RETENTION_DAYS) * DAY_MS,
     autoPurge: tenants.autoPurge ?? true,
+    searchTimeoutMs: config.search?.timeoutMs ?? SEARCH_TIMEOUT_MS,
     erasure: {
       serverBackupsDays: config.erasure?.serverBackupsDays ?? SERVER_BACKUPS_DAYS,
       auditFields: config.erasure?.auditFields ?? ('keep' as const),

@@ -80,6 +80,8 @@ export interface Core<DB = any, N extends Names = Names> extends Scope<DB, N>, H
   readonly commands: readonly Wired<Command>[]
   /** Receivers of requests of other systems; `createReceivers` serves them. */
   readonly receivers: readonly Wired<Receiver>[]
+  /** Files of console modules by the name of their part. */
+  readonly consoles: ReadonlyMap<string, URL>
   /** Health checks of satellites, by name, for `health.register`. */
   readonly checks: ReadonlyMap<string, Check>
   /**
@@ -226,12 +228,14 @@ function coreOf(parts: readonly WiredPart[], kernel: Kernel, { system, ...observ
     ],
     commands: wired(parts, 'commands'),
     receivers,
+    consoles: new Map(parts.flatMap(({ part: { name, console } }) => (console ? [[name, console] as const] : []))),
     tenant: (id) => tenants.handle(id),
     ...members,
     ...hostJobs,
     guard: ({ ignore = [], ...options }) => {
       const unguarded = [...ignore, ...receivers.map(({ what }) => what.path)]
       const guard = createGuard(tenants, { ...options, ignore: unguarded }, trafficOf(parts))
+      tenants.overview.explanations.resolution.register(guard)
       if (options.authorize === 'anyone') log.warn('a guard admits anyone who names a tenant (authorize: anyone)')
       return guard
     },

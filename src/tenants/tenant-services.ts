@@ -9,6 +9,7 @@ import type { Lifecycle } from './lifecycle/parts.ts'
 import type { Installation } from './lifecycle/provisioning.ts'
 import type { MigrationRuns } from './migrations/runs.ts'
 import type { Outbox } from './outbox/outbox.ts'
+import type { Overview } from './overview/overview.ts'
 import type { Plans } from './registry/plans.ts'
 import type { Registry } from './registry/registry.ts'
 import type { TableImports } from './sql-import/tables/table-imports.ts'
@@ -29,4 +30,5 @@ export interface TenantServices {
   readonly handles: Handles
   readonly outbox: Outbox
   readonly tableImports: TableImports
+  readonly overview: Overview
 }

@@ -17,6 +17,8 @@ import { assertAgrees } from './handles/agreement.ts'
 import type { Tenant } from './handles/handle.ts'
 import { usable } from './handles/router.ts'
 import type { Transition } from './lifecycle/transitions.ts'
+import type { Explanation } from './overview/explanation.ts'
+import type { Entry } from './overview/resolution.ts'
 import { register } from './registry/registration.ts'
 import type { TenantFilter } from './registry/registry.ts'
 import { lockExistingTenant } from './registry/tenant-assertions.ts'
@@ -67,6 +69,8 @@ export class Tenants<DB = any, N extends Names = Names> {
   readonly adoptions: TenantServices['adoptions']
   /** Imports of dumps with tables. */
   readonly tableImports: TenantServices['tableImports']
+  /** Reads over all parts: attention list, timelines. */
+  readonly overview: TenantServices['overview']
   /** Jobs that failed permanently. */
   readonly deadLetters: DeadLetters
   readonly #kernel: Kernel
@@ -94,6 +98,7 @@ export class Tenants<DB = any, N extends Names = Names> {
     this.outbox = services.outbox
     this.adoptions = services.adoptions
     this.tableImports = services.tableImports
+    this.overview = services.overview
     this.deadLetters = new DeadLetters(kernel)
     this.#kernel = kernel
     this.#transitions = lifecycle.transitions
@@ -134,8 +139,10 @@ export class Tenants<DB = any, N extends Names = Names> {
     return toTenant(await lockExistingTenant(this.#kernel.database, id))
   }
 
-  list(filter: TenantFilter): Promise<PageOf<TenantRecord>> {
-    return this.registry.list(filter)
+  /** A page of tenants. `E_PLAN_RESOLVED_BY_HOST`, or a 400. */
+  async list(filter: TenantFilter): Promise<PageOf<TenantRecord>> {
+    const { plan } = filter
+    return this.registry.list(filter, plan === undefined ? undefined : this.plans.condition(plan))
   }
 
   /** Changes name, metadata (merge patch) and domains; omitted members stay unchanged. */
@@ -243,6 +250,15 @@ export class Tenants<DB = any, N extends Names = Names> {
   async handle(id: string): Promise<Tenant<DB, N>> {
     assertAgrees(id)
     return this.handles.of(usable(id, this.registry.peek(id) ?? (await this.registry.find(id))))
+  }
+
+  /**
+   * Explains whether requests of a tenant are admitted now, check by check. `E_TENANT_NOT_FOUND`
+   *
+   * @example const { response, checks } = await tenancy.tenants.explain('acme', { host: 'acme.example.com' })
+   */
+  explain(id: string, entry: Entry = {}): Promise<Explanation> {
+    return this.overview.explanations.explain(id, entry)
   }
 
   /** Throws `E_CIRCUIT_OPEN` while the tenant's storage is known to be unavailable. */

@@ -1,10 +1,12 @@
-/** Contract cases of API tokens and browser sessions. */
+/** Contract cases of API tokens, browser sessions, and the stream of changes. */
+import { MAX_STREAMS } from '../../src/tenancy/activity/activity.ts'
 import { TOKENS } from './calls.ts'
 import type { Part } from './row.ts'
 
 const withoutTenant = { tenant: 'none' } as const
 const created = { ...withoutTenant, given: ['POST /tokens {"name":"{id}","may":["tenants.*"]}'] } as const
 const signedIn = { ...withoutTenant, given: [`POST /session {"token":"${TOKENS.admin}"}`] } as const
+const FULL = 'every stream of the process is open'
 const body = {
   name: '{id}',
   may: ['tenants.*', '!tenants.delete'],
@@ -36,6 +38,14 @@ export const access: Part = {
         E_SESSION_NOT_FOUND: { ...withoutTenant, params: { sessionId: '00000000-0000-7000-8000-000000000000' } },
       },
     },
+    'activity.stream': {
+      success: withoutTenant,
+      wrong: { query: { limit: '0' } },
+      also: {
+        E_TOO_MANY_STREAMS: { ...withoutTenant, given: [FULL], headers: { accept: 'text/event-stream' } },
+      },
+      needsNoDatabase: true,
+    },
     'session.get': { success: withoutTenant, wrong: { query: { colour: 'red' } }, needsNoDatabase: true },
   },
   commands: {
@@ -47,5 +57,14 @@ export const access: Part = {
     'token:revoke': { ...created, line: ['{given}'] },
     'session:list': { ...signedIn, line: ['--limit', '1'] },
     'session:end': { ...signedIn, line: ['{given}'] },
+    activity: { line: [], isEndless: true, json: { meanwhile: ['PATCH /tenants/{id} {"name":"Globex"}'] } },
+  },
+  happenings: {
+    [FULL]: async ({ api }) => {
+      const request = { headers: { 'x-admin-token': TOKENS.admin, accept: 'text/event-stream' } }
+      const url = `http://localhost${api.http.prefix}/activity`
+      for (let n = 0; n < MAX_STREAMS; n++) await api.http.fetch(new Request(url, request))
+      return {}
+    },
   },
 }

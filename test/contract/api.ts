@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { directory } from '../../src/drivers/archives/directory.ts'
 import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
 import { sqliteMemory } from '../../src/drivers/isolation/sqlite/driver.ts'
 import type { RequestLimits } from '../../src/http/app.ts'
@@ -47,7 +48,14 @@ export async function openApi(postgresUrl: string, options: Partial<TenancyConfi
     definitions: { free: { limits: { exports: 10 } }, pro: { limits: { exports: 100 } } },
   }
   const path = await mkdtemp(join(tmpdir(), 'tenantry-contract-'))
-  const isolation = () => [schemaPg(), databasePg(), sqliteMemory()] // a driver serves one tenancy
+  const tenantColumn = { name: 'org_id', type: 'text' } as const
+  const isolation = () => [
+    schemaPg(),
+    databasePg(),
+    sqliteMemory(),
+    rowscopePg({ schema: 'shared_rows', tenantColumn }),
+    { ...rowscopePg({ schema: 'released_rows', tenantColumn }), name: 'rows-to-release' },
+  ] // a driver serves one tenancy
   const every = await whole()
   const { tenancy, url, open, end } = await testTenancy<readonly Satellite[]>(postgresUrl, {
     satellites: every.satellites,

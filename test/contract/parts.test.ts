@@ -4,11 +4,14 @@ import { dirname, join } from 'node:path'
 import { describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { satellites } from '../../src/service/main.ts'
+import { activityPart } from '../../src/tenancy/activity/part.ts'
 import { processesPart } from '../../src/tenancy/processes.ts'
 import { sessionsPart, tokensPart } from '../../src/tenancy/tokens/parts.ts'
+import { bulkPart } from '../../src/tenants/bulk/part.ts'
 import { commands as tenantCommands } from '../../src/tenants/commands/tenants.ts'
 import { erasuresPart } from '../../src/tenants/erasure/part.ts'
 import { outboxPart } from '../../src/tenants/outbox/part.ts'
+import { overviewPart } from '../../src/tenants/overview/part.ts'
 import { eventsOf, parts } from './parts.ts'
 import type { Part } from './row.ts'
 import { catalogue, openRunner } from './runner.ts'
@@ -28,8 +31,11 @@ describe('contract cases of all parts', () => {
       ...(processesPart.commands ?? []),
       ...(tokensPart.commands ?? []),
       ...(sessionsPart.commands ?? []),
+      ...(activityPart.commands ?? []),
       ...(outboxPart.commands ?? []),
       ...(erasuresPart.commands ?? []),
+      ...(overviewPart.commands ?? []),
+      ...(bulkPart.commands ?? []),
       ...satellites.flatMap(({ commands = [] }) => commands),
     ]
     expect(casesOf('commands')).toEqual(namesOf(commands))

@@ -43,7 +43,7 @@ const MEMBERS: Readonly<Record<string, string>> = {
 }
 
 /** Members with counts, which include other cases. */
-const COUNTS = ['events', 'taken', 'sent']
+const COUNTS = ['events', 'taken', 'sent', 'count', 'tenants', 'used']
 
 export function shapeOf(value: unknown): unknown {
   if (typeof value === 'string') return textShape(value)

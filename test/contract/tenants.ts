@@ -1,6 +1,7 @@
 /** Contract cases of tenants and of the service itself. */
 import { randomUUID } from 'node:crypto'
 import { join } from 'node:path'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
 import { runCommand } from './command-line.ts'
 import { FAILING, type Names, type Part, REFUSED, type Runner } from './row.ts'
 
@@ -24,13 +25,43 @@ const LEGACY = 'an application has a schema'
 const legacy = { isolation: 'schema-pg', schema: '{schema}', baseline: '0002_stars' }
 const ADOPTED = `POST /tenants/adopt ${JSON.stringify({ id: '{id}', ...legacy, digest: '{digest}' })}`
 const adopted = { tenant: 'none', given: [LEGACY, ADOPTED] } as const
+const TABLES = 'an application has tables of all customers'
+const tables = { baseline: '0002_stars', acceptDifferences: ['column notes.org_id'] }
+const ADOPTED_TABLES = `POST /tenants/adopt-tables ${JSON.stringify({ ...tables, digest: '{digest}' })}`
+const adoptedTables = { tenant: 'none', given: [TABLES, ADOPTED_TABLES] } as const
+const OTHER_TABLES = 'another application has tables of all customers'
+const released = { isolation: 'rows-to-release' }
+const others = {
+  ...released,
+  from: 'released_orgs.orgs',
+  baseline: '0002_stars',
+  acceptDifferences: [
+    'table notes',
+    'column notes.text',
+    'column notes.stars',
+    'table countries',
+    'column countries.code',
+  ],
+}
+const ADOPTED_OTHERS = `POST /tenants/adopt-tables ${JSON.stringify({ ...others, digest: '{digest}' })}`
 const wrongQuery = { query: { colour: 'red' } }
 
 const CONTEXT = { requestId: null, actor: { type: 'user', id: 'ann', name: 'Ann' }, ip: null }
 
 export const tenants: Part = {
   operations: {
-    'tenants.list': { success: { query: { q: '{id}' } }, wrong: { query: { limit: '201' } } },
+    'tenants.list': {
+      success: { query: { q: '{id}', plan: 'free', inMaintenance: 'false', sort: 'name' } },
+      wrong: { query: { limit: '201' } },
+      also: { E_PLAN_RESOLVED_BY_HOST: { query: { plan: 'pro' }, plansOfHost: true } },
+    },
+    'tenants.counts': {
+      success: { query: { by: 'status,placement' } },
+      wrong: { query: { by: 'status,status' } },
+      also: { E_PLAN_RESOLVED_BY_HOST: { query: { by: 'plan' }, plansOfHost: true } },
+    },
+    'placements.list': { success: {}, wrong: wrongQuery },
+    'search.find': { success: { query: { q: '{id}' } }, wrong: { query: { q: ' ' } } },
     'tenants.get': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'tenants.create': {
       success: { tenant: 'none', body: { id: '{id}', name: 'Acme' } },
@@ -142,6 +173,34 @@ export const tenants: Part = {
       wrong: wrongId,
       also: { E_TENANT_NOT_FOUND: absent, E_TENANT_STATE: {} },
     },
+    'tenants.planTableAdoption': {
+      success: { tenant: 'none', given: [TABLES], body: tables },
+      wrong: { body: { ...tables, from: '' } },
+      also: {
+        E_NOT_ADOPTABLE: { tenant: 'none', given: [TABLES], body: { ...tables, from: 'nowhere.orgs' } },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { ...tables, isolation: 'schema-pg' } },
+      },
+    },
+    'tenants.adoptTables': {
+      success: { tenant: 'none', given: [TABLES], body: { ...tables, digest: '{digest}' } },
+      wrong: { body: tables },
+      also: {
+        E_NOT_ADOPTABLE: { tenant: 'none', given: [TABLES], body: { ...tables, digest: 'outdated' } },
+        E_TENANT_EXISTS: {
+          given: [TABLES, 'the tables have a row of the tenant'],
+          body: { ...tables, digest: '{digest}' },
+        },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { ...tables, isolation: 'schema-pg', digest: '-' } },
+      },
+    },
+    'tenants.releaseTables': {
+      success: { tenant: 'none', given: [OTHER_TABLES, ADOPTED_OTHERS], body: released },
+      wrong: { body: { colour: 'red' } },
+      also: {
+        E_TENANT_STATE: { tenant: 'none', given: [TABLES], body: {} },
+        E_NOT_SUPPORTED: { tenant: 'none', body: { isolation: 'schema-pg' } },
+      },
+    },
     'queues.list': {
       success: { query: { tenantId: '{id}' } },
       wrong: { query: { tenantId: 'No Id' } },
@@ -181,6 +240,9 @@ export const tenants: Part = {
       line: ['{id}', '--name', 'Acme & Co.', '--metadata', '{"seats":12}', '--domain', '{id}.example'],
     },
     'tenant:plan:set': { line: ['{id}', 'pro'] },
+    'tenant:count': { line: ['--by', 'status'] },
+    'placement:list': { line: [] },
+    search: { line: ['{id}'] },
     'plan:list': { line: [] },
     processes: { line: [] },
     'dead-letter:list': { given: [DEAD], line: ['--tenant', '{id}'] },
@@ -202,6 +264,12 @@ export const tenants: Part = {
       line: ['{id}', '--isolation', 'schema-pg', '--schema', '{schema}', '--baseline', '0002_stars'],
     },
     'tenant:release': { ...adopted, line: ['{id}'] },
+    'tenant:adopt:tables': {
+      tenant: 'none',
+      given: [TABLES],
+      line: ['--baseline', '0002_stars', '--accept-differences', 'column notes.org_id'],
+    },
+    'tenant:release:tables': { ...adoptedTables, line: [] },
     'tenant:migrate': { line: ['{id}'], json: { line: ['{id}', '--verify'] } },
     'tenant:migrate:rollback': { line: ['{id}', '--steps', '2'] },
     'tenant:migrate:status': { line: ['{id}'] },
@@ -271,6 +339,9 @@ export const tenants: Part = {
       const { digest } = await tenancy.tenants.adoptions.plan({ id, ...legacy, schema })
       return { schema, digest }
     },
+    [TABLES]: ({ api: { tenancy } }) => sharedTables(tenancy, 'org-1'),
+    [OTHER_TABLES]: ({ api: { tenancy } }, { id = '' }) => otherTables(tenancy, `org-${id}`),
+    'the tables have a row of the tenant': ({ api: { tenancy } }, { id = '' }) => sharedTables(tenancy, id),
     [INSTALLED]: async ({ api: { tenancy } }, { id = '' }) => {
       await tenancy.tenants.create({ id, name: 'Acme' })
       await tenancy.tenants.installation.install(id, { isLast: true })
@@ -311,4 +382,50 @@ async function deadLetter({ api }: Runner, { id = '' }: Names, queue: string): P
     [JSON.stringify({ tenantId: id }), id, queue],
   )
   return { deadLetterId: rows[0].id }
+}
+
+/** Removes the tables of the previous case, and creates those of an application with one customer. */
+async function createTables(
+  { kernel: { database }, tenants }: Tenancy,
+  isolation: string,
+  schema: string,
+  text: string,
+) {
+  await tenants.storage.driver('schema-pg').inventory?.('main') // prepares the server
+  const purged = `update multitenancy.tenants set status = 'deleted', purged_at = now(), locator = 'released ' || id where isolation = $1`
+  for (const text of [purged, 'delete from multitenancy.row_adoptions where isolation = $1'])
+    await database.sql(text, [isolation])
+  await database.session(
+    async (client) =>
+      void (await client.query(
+        `drop schema if exists ${schema} cascade; create schema ${schema};
+         delete from tenantry.adoptions where locator = '${schema}'; delete from tenantry.migrations where locator = '${schema}'; ${text}`,
+      )),
+  )
+}
+
+async function sharedTables(tenancy: Tenancy, customer: string): Promise<Names> {
+  await createTables(
+    tenancy,
+    'rowscope-pg',
+    'shared_rows',
+    `create table shared_rows.notes (text text not null, stars integer, org_id text not null);
+     insert into shared_rows.notes values ('hello', 1, '${customer}')`,
+  )
+  const { digest } = await tenancy.tenants.adoptions.tables.plan(tables)
+  return { digest }
+}
+
+/** Only with a lookup table: two schemas with tenants' rows in one database are a finding. */
+async function otherTables(tenancy: Tenancy, customer: string): Promise<Names> {
+  await createTables(
+    tenancy,
+    released.isolation,
+    'released_rows',
+    `create table released_rows.countries (code text); comment on table released_rows.countries is 'tenantry: shared';
+     create schema if not exists released_orgs; create table if not exists released_orgs.orgs (id text);
+     truncate released_orgs.orgs; insert into released_orgs.orgs values ('${customer}')`,
+  )
+  const { digest } = await tenancy.tenants.adoptions.tables.plan(others)
+  return { digest }
 }

@@ -40,6 +40,10 @@ export const transfers: Part = {
         E_TRANSFER_CANCELLED: { body: { isolation: 'database-pg' }, ...cancelled },
       },
     },
+    'transfers.listAll': {
+      success: { ...backedUp, query: { state: 'completed', kind: 'backup', placement: 'main' } },
+      wrong: { query: { kind: 'copy' } },
+    },
     'transfers.list': { success: backedUp, wrong: wrongQuery, also: { E_TENANT_NOT_FOUND: absent } },
     'transfers.get': {
       success: { ...backedUp, params: { transferId: '{backupId}' } },
@@ -59,6 +63,7 @@ export const transfers: Part = {
   commands: {
     'tenant:clone': { line: ['{id}', 'A copy'] },
     'tenant:move': { line: ['{id}', '--isolation', 'database-pg'] },
+    'transfer:list': { ...backedUp, line: ['--kind', 'backup'] },
     'tenant:transfer:list': { ...backedUp, line: ['{id}'] },
     'tenant:transfer:show': { ...backedUp, line: ['{id}', '{backupId}'] },
     'tenant:transfer:cancel': { ...backingUp, line: ['{id}', '{given}'] },

@@ -1,7 +1,8 @@
 /**
- * Erasures whose process is killed after each step: another process continues, and the report has what the first search has found.
+ * Erasures whose process is killed after each step, and at other times: another process continues, and the report has what the first search has found.
  * An unavailable server delays an erasure until it is available again.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { auditLogs } from '../../src/satellites/audit-logs/index.ts'
 import { eventually } from '../../src/testing/base/tenancy.ts'
@@ -11,7 +12,11 @@ import { openTestEnvironment, type TestEnvironment } from '../support/two-server
 import type { ProcessCommand, ProcessOptions } from './process.fixture.ts'
 
 const PROGRAM = new URL('./process.fixture.ts', import.meta.url)
+/** As in the program. */
+const LEASE_MS = 1_000
 const SYSTEMS = ['placements', 'store', 'archives', 'backoffice', 'jobs', 'audit log']
+/** Milliseconds after the start of an attempt. */
+const KILLED_AFTER = [3, 10, 25, 50, 100]
 const signal = AbortSignal.timeout(300_000)
 const request = (id: string) => ({ confirm: id, reason: 'request 4711' })
 
@@ -40,44 +45,71 @@ async function plant(id: string, isolation: string): Promise<void> {
   await kernel.store.set(id, 'key', 'value')
 }
 
+/** The report has what the first search has found, and nothing remains. */
+async function assertErased(id: string): Promise<void> {
+  const { erasures } = environment.tenancy.tenants
+  await eventually(async () => {
+    await erasures.work(id, { signal })
+    expect((await erasures.get(id)).state).toBe('completed')
+  })
+  const { report, signature } = await erasures.get(id)
+  const lines = report?.systems.filter(({ kept }) => kept === null) ?? []
+  expect(signature).toMatchObject({ key: 'audit', isValid: true })
+  expect(lines.filter(({ system }) => system === 'placements').length).toBe(2)
+  for (const one of ['archives', 'store']) {
+    expect(lines.find(({ system }) => system === one)).toMatchObject({ found: 1, removed: 1, foundAfterwards: 0 })
+  }
+  expect(lines.every(({ found, removed, foundAfterwards }) => found === removed && foundAfterwards === 0)).toBe(true)
+  expect(await environment.files()).toEqual([])
+}
+
 /** All steps on one driver; on the others those that depend on it. */
 const KILLED = { 'schema-pg': SYSTEMS, 'rowscope-pg': ['placements'], 'database-pg': ['placements'] } as const
 
 describe.each(Object.entries(KILLED))('an erasure on %s', (isolation, systems) => {
-  test('ends after its process was killed after each of its steps', async () => {
+  const points = ['placements found', ...systems.map((system) => `${system} removed`)]
+  test.each(points)('ends after its process was killed after the step "%s"', async (killAfter) => {
+    const id = `after-${isolation.slice(0, 3)}-${killAfter.replaceAll(' ', '-')}`
+    await plant(id, isolation)
+    await environment.tenancy.tenants.erasures.request(id, request(id))
+    const { url, otherUrl, archives } = environment
+    const child = await startChild(PROGRAM, { url, otherUrl, archives } satisfies ProcessOptions)
+    await expect(child.request({ work: id, killAfter } satisfies ProcessCommand)).rejects.toThrow('has exited')
+    await assertErased(id)
+  })
+
+  test('ends after its process was killed at any time', async () => {
     const { erasures } = environment.tenancy.tenants
-    const id = `killed-${isolation.slice(0, 3)}`
+    const id = `ended-${isolation.slice(0, 3)}`
     await plant(id, isolation)
     await erasures.request(id, request(id))
-    const { url, otherUrl, archives } = environment
-    const points = ['found', 'removed'].flatMap((state) => systems.map((system) => `${system} ${state}`))
-    for (const killAfter of points) {
+    for (const delayMs of KILLED_AFTER) {
+      const { url, otherUrl, archives } = environment
       const child = await startChild(PROGRAM, { url, otherUrl, archives } satisfies ProcessOptions)
-      await eventually(async () => {
-        const died = child.request({ work: id, killAfter } satisfies ProcessCommand).then(
-          () => false,
-          () => true,
-        )
-        expect(await died, killAfter).toBe(true) // false: the lease of the last process has not ended
-      })
+      const working = child.request({ work: id } satisfies ProcessCommand).catch(() => undefined)
+      await sleep(delayMs)
+      await child.kill('SIGKILL')
+      await working
+      await sleep(LEASE_MS) // the next attempt can claim the erasure
     }
-    await eventually(async () => {
-      await erasures.work(id, { signal })
-      expect((await erasures.get(id)).state).toBe('completed')
-    })
-    const { report, signature } = await erasures.get(id)
-    const lines = report?.systems.filter(({ kept }) => kept === null) ?? []
-    expect(signature).toMatchObject({ key: 'audit', isValid: true })
-    expect(lines.filter(({ system }) => system === 'placements').length).toBe(2)
-    expect(lines.find(({ system }) => system === 'archives')).toMatchObject({
-      found: 1,
-      removed: 1,
-      foundAfterwards: 0,
-    })
-    expect(lines.find(({ system }) => system === 'store')).toMatchObject({ found: 1, removed: 1, foundAfterwards: 0 })
-    expect(lines.every(({ found, removed, foundAfterwards }) => found === removed && foundAfterwards === 0)).toBe(true)
-    expect(await environment.files()).toEqual([])
+    await assertErased(id)
   })
+})
+
+test('a transaction from before the fence commits no rows after the erasure', async () => {
+  const { tenants, kernel } = environment.tenancy
+  await tenants.create({ id: 'open', name: 'open', isolation: 'rowscope-pg' })
+  await tenants.installation.install('open', { isLast: true })
+  const client = await (await environment.tenancy.tenant('open')).pool.connect()
+  await client.query('begin')
+  await client.query(`insert into notes (text) values ('late')`)
+  await tenants.erasures.request('open', request('open'))
+  await tenants.erasures.work('open', { signal })
+  await client.query('commit').catch(() => undefined) // the erasure has ended its session
+  client.release(true)
+  expect(await tenants.erasures.get('open')).toMatchObject({ state: 'completed' })
+  const { rows } = await kernel.database.sql(`select text from tenantry_rows.notes where tenant_id = 'open'`)
+  expect(rows).toEqual([])
 })
 
 test('an unavailable placement keeps the erasure pending with its name, and delays no other removal but that of the rows', async () => {

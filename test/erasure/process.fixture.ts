@@ -19,12 +19,12 @@ export interface ProcessOptions {
 
 export interface ProcessCommand {
   readonly work: string
-  /** `archives found`, `archives removed` */
-  readonly killAfter: string
+  /** `placements found`, `archives removed` */
+  readonly killAfter?: string
 }
 
 /** Short, so that the test does not wait for the lease of the killed process. */
-export const LEASE_MS = 1_000
+const LEASE_MS = 1_000
 
 await serveParent(async ({ url, otherUrl, archives }: ProcessOptions) => {
   const connections = { max: 4, perTenant: 4 }

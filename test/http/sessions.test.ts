@@ -165,8 +165,7 @@ describe.each(Object.entries(hosts))('%s', (name, start) => {
 
   test('a sign-in code is valid once', async () => {
     const link = await tenancy.http.signInLink()
-    expect(link).toMatch(new RegExp(`^${PREFIX}/sign-in#code=[\\w-]{43}$`))
-    expect(await send(host.origin, `GET ${link.split('#')[0]}`)).toMatchObject({ status: 200 })
+    expect(link).toMatch(new RegExp(`^${PREFIX}/console#code=[\\w-]{43}$`))
     const code = link.split('=')[1]
     const both = await Promise.all([call('POST /session', {}, { code }), call('POST /session', {}, { code })])
     expect(both.map(({ status }) => status).sort()).toEqual([200, 401])

@@ -34,8 +34,8 @@ test('serve prints its URLs, and not the configured admin token', async () => {
     "
     Tenantry <version> is ready
 
+      Console     <url>/admin/multitenancy/console#code=<code>   (signs you in once, within 10 minutes)
       Admin API   <url>/admin/multitenancy
-      API page    <url>/admin/multitenancy/sign-in#code=<code>   (signs you in once, within 10 minutes)
       Probes      <url>/readyz
       Metrics     <url>/metrics
       Admin token as configured

@@ -7,7 +7,7 @@ import { flushCompileCache } from 'node:module'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import type { ServiceConfig } from '../../service/config.ts'
+import { ConfigurationError, type ServiceConfig } from '../../service/config.ts'
 import type { Service } from '../../service/main.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { OwnInput } from '../parser/own-input.ts'
@@ -16,10 +16,12 @@ import { jsonLogger, readableLogger } from '../terminal/logs.ts'
 import { type Ready, readyRecord, readyText } from './startup-banner.ts'
 
 export async function serve(
-  { terminal, signal, loadConfig, context }: OwnInput,
+  { terminal, signal, loadConfig, context, options }: OwnInput,
   { hasReadableLogs = false }: { hasReadableLogs?: boolean } = {},
 ): Promise<void> {
-  const config = await loadConfig(true)
+  const { demo: hasDemo = false } = options
+  const given = await loadConfig(true)
+  const config = hasDemo ? await configForDemo(given) : given
   const { startService } = await import('../../service/main.ts')
   const service = await startService(config, {
     signal,
@@ -28,6 +30,7 @@ export async function serve(
   const uncaught = uncaughtError(service, context)
   keepRunningWithoutOutput(service, context)
   try {
+    if (hasDemo) await Promise.race([service.createDemo(), stopRequested(signal), uncaught, service.failed])
     if (context.env.NODE_ENV === 'production') {
       service.tenancy.kernel.log.info(`Tenantry ${VERSION} is ready at ${service.url}`)
     } else {
@@ -60,6 +63,16 @@ function collectGarbage(): void {
   setFlagsFromString('--no-expose-gc')
 }
 
+/** @throws ConfigurationError for a process that cannot have the demo */
+async function configForDemo(config: ServiceConfig): Promise<ServiceConfig> {
+  if (config.isProduction) throw new ConfigurationError(['--demo: for development only, rejected in production'])
+  if (config.role !== 'all')
+    throw new ConfigurationError([`--demo: needs the role all, and the role is ${config.role}`])
+  const { withSampleLimits } = await import('../../service/demo/demo.ts')
+  const { plans } = config
+  return { ...config, plans: plans && { ...plans, definitions: withSampleLimits(plans.definitions ?? {}) } }
+}
+
 async function readiness(
   config: ServiceConfig,
   { url, http, adminTokens }: Service,
@@ -74,10 +87,10 @@ async function readiness(
   }
 }
 
-/** Sign-in codes are in the store. While it is unavailable, the link has no code and the page requires the token. */
+/** Sign-in codes are in the store. While it is unavailable, the link has no code and the console requires the token. */
 const orWithoutCode = (config: ServiceConfig) => (error: unknown) => {
   if (!DependencyUnavailable.matches(error)) throw error
-  return `${config.prefix}/sign-in`
+  return `${config.prefix}/console`
 }
 
 /** Rejects with the first uncaught exception. Logs each, and unhandled rejections, also while the process drains. */

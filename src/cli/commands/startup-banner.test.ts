@@ -17,7 +17,7 @@ test.each<[string, { inEnvironment?: string; inFile?: string; madeToken?: string
       ...(await loadConfig({ directory: import.meta.dirname, env })),
       ...(inFile ? { adminTokens: [{ name: 'ops', token: inFile }] } : {}),
     }
-    const text = readyText({ config, env, url: 'http://127.0.0.1:1', signInLink: '/sign-in', madeToken })
+    const text = readyText({ config, env, url: 'http://127.0.0.1:1', signInLink: '/console', madeToken })
     expect(text).toContain(`Try: curl -H "x-admin-token: ${shown}" http://127.0.0.1:1/admin/multitenancy/tenants\n`)
   },
 )

@@ -6,7 +6,7 @@ import { VERSION } from '../../tenancy/version.ts'
 export interface Ready {
   readonly config: ServiceConfig
   readonly url: string
-  /** Path of the sign-in page, with a sign-in code as fragment if the store is available. Absent without an API. */
+  /** Path of the console, with a sign-in code as fragment if the store is available. Absent without an API. */
   readonly signInLink?: string | undefined
   /** The generated admin token. Absent if a token is configured. */
   readonly madeToken?: string | undefined
@@ -32,12 +32,12 @@ export function readyText(ready: Ready): string {
   const { config, madeToken, env } = ready
   const { adminApi, signIn, probes, metrics } = readyRecord(ready)
   const lines = [
-    ['Admin API', adminApi],
     [
-      'API page',
+      'Console',
       signIn &&
         `${signIn}   (${ready.signInLink?.includes('#') ? 'signs you in once, within 10 minutes' : 'asks for the token'})`,
     ],
+    ['Admin API', adminApi],
     ['Probes', probes],
     ['Metrics', metrics],
     [

@@ -79,15 +79,17 @@ export function databasePg({ template = 'template0', ...options }: DatabasePgOpt
         open: ({ server, locator }) => openDatabase(server, locator),
       }),
 
+      /** A repeated drop keeps a database that the host has created with the name of an adopted one. */
       async drop({ server, locator }) {
         server.connections.forget(locator)
-        await dropDatabase(server, locator)
+        const isAdopted = installationIn(locator) !== installation
+        await dropDatabase(server, locator, isAdopted ? { adoptedBy: installation } : {})
       },
 
       async inventory(server) {
         const all = await databasesOf(server)
         return all
-          .filter(({ locator, adoptedBy }) => (adoptedBy ?? locator.split('_')[1]) === installation)
+          .filter(({ locator, adoptedBy }) => (adoptedBy ?? installationIn(locator)) === installation)
           .map(({ locator, isFenced }) => ({ locator, isFenced }))
       },
 
@@ -100,3 +102,6 @@ export function databasePg({ template = 'template0', ...options }: DatabasePgOpt
     options,
   )
 }
+
+/** Undefined in most names that Tenantry did not generate. */
+const installationIn = (locator: string): string | undefined => locator.split('_')[1]

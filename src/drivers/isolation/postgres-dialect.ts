@@ -18,6 +18,7 @@ import type { OrphanedRows } from '../../tenants/isolation/orphaned-rows.ts'
 import type { ImportedTables, TableImport, TableImportOptions } from '../../tenants/isolation/table-import.ts'
 import type { AdoptionKind } from './adoption/adoption.ts'
 import type { AdoptableStorage } from './adoption/storage.ts'
+import type { RowTables } from './audit/orphaned-rows.ts'
 import type { Source } from './copy/copy-out.ts'
 import type { StorageRead } from './migrations/migration-records.ts'
 import type { Scope } from './scope/scoped-query.ts'
@@ -51,8 +52,9 @@ export interface TenantStorage extends AdoptableStorage {
  * The differences between the drivers. Functions except `locator`, `schemaOf`, `tables` and `scope` are called after
  * `start`.
  */
-export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options' | 'locator' | 'schemaOf'> {
-  readonly capabilities: Pick<Capabilities, 'separateStorage'> & {
+export interface PostgresDialect
+  extends Pick<IsolationDriver, 'name' | 'options' | 'locator' | 'isTenantId' | 'schemaOf'> {
+  readonly capabilities: Pick<Capabilities, 'separateStorage' | 'imports'> & {
     readonly reach: Exclude<Capabilities['reach'], 'no server'>
   }
   /** Whether SQL of a tenant affects no other tenant of the server; default false. */
@@ -96,7 +98,7 @@ export interface PostgresDialect extends Pick<IsolationDriver, 'name' | 'options
   readonly enter?: (storage: TenantStorage, signal: AbortSignal) => Promise<void>
 
   /** Kind of existing storage that can become that of a tenant; absent: none. */
-  readonly adopts?: AdoptionKind
+  readonly adopts?: AdoptionKind | { readonly of: 'rows'; readonly tables: RowTables }
   audit(servers: Iterable<PostgresServer>, locations: AsyncIterable<StorageLocation>): AsyncIterable<Finding>
   readonly orphanedRows?: (server: PostgresServer, registered: ReadRegistered) => Promise<readonly OrphanedRows[]>
 }

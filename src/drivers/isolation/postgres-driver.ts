@@ -22,6 +22,7 @@ import { PostgresMigrator } from './migrations/postgres-migrator.ts'
 import type { PostgresDialect, PostgresOptions, TenantStorage } from './postgres-dialect.ts'
 import { postgresOutbox } from './postgres-outbox.ts'
 import { OWN_DATABASE } from './roles/login-clients.ts'
+import { rowAdoption } from './row-adoption/row-adoption.ts'
 import type { ScopeMode } from './scope/scoped-connection.ts'
 import type { Scope } from './scope/scoped-query.ts'
 import { searchServer } from './search.ts'
@@ -37,8 +38,18 @@ export function postgresDriver(
   dialect: PostgresDialect,
   { scope: mode = 'batch', extensionsSchema }: PostgresOptions,
 ): IsolationDriver {
-  const { name, capabilities, containsTenantSql, schemaOf, prepare, changeTables, importTables, enter, orphanedRows } =
-    dialect
+  const {
+    name,
+    capabilities,
+    containsTenantSql,
+    schemaOf,
+    isTenantId,
+    prepare,
+    changeTables,
+    importTables,
+    enter,
+    orphanedRows,
+  } = dialect
   const servers = new Map<string, PostgresServer>()
   let migrator: PostgresMigrator
   let scopeMode: ScopeMode
@@ -101,6 +112,7 @@ export function postgresDriver(
     },
     options: { scope: mode, extensionsSchema, ...dialect.options },
     ...(schemaOf ? { schemaOf } : {}),
+    ...(isTenantId ? { isTenantId } : {}),
 
     async start(environment) {
       if (servers.size > 0) throw new Error(`A driver serves one tenancy. Create another driver ${name}`)
@@ -222,9 +234,7 @@ export function postgresDriver(
 
     ...(enter ? { enter: async (location, { signal }) => enter(await prepared(location), signal) } : {}),
 
-    ...(dialect.adopts
-      ? { adoption: storageAdoption(at, dialect.adopts, extensionsSchema, () => placementsOf(servers)) }
-      : {}),
+    ...adoptionOf(dialect, at, extensionsSchema, () => placementsOf(servers)),
     drop: async (location) => dialect.drop(await prepared(location)),
     inventory: async (placement) => dialect.inventory(serverOf(placement)),
     search: async (placement, tenantId, lastEpoch, adopted) =>
@@ -252,6 +262,17 @@ export function postgresDriver(
       servers.clear()
     },
   }
+}
+
+function adoptionOf(
+  { adopts }: PostgresDialect,
+  at: (location: StorageLocation) => TenantStorage,
+  extensionsSchema: string | undefined,
+  placements: Parameters<typeof storageAdoption>[3],
+): Pick<IsolationDriver, 'adoption' | 'rowAdoption'> {
+  if (!adopts) return {}
+  if (adopts.of === 'rows') return { rowAdoption: rowAdoption(at, adopts.tables) }
+  return { adoption: storageAdoption(at, adopts, extensionsSchema, placements) }
 }
 
 const placementsOf = (servers: ReadonlyMap<string, PostgresServer>) =>

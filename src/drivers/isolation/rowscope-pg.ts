@@ -7,9 +7,10 @@
  * - Only this driver creates policies. Objects that policies cannot protect are rejected (row-security/apply.ts).
  */
 import pg from 'pg'
-import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
+import { NotAdoptable } from '../../tenants/isolation/adoption.ts'
+import { type IsolationDriver, importsNotSupported } from '../../tenants/isolation/driver.ts'
 import { auditRowTables } from './audit/audit.ts'
-import { countRows, orphanedRows } from './audit/orphaned-rows.ts'
+import { countRows, orphanedRows, type RowTables } from './audit/orphaned-rows.ts'
 import { assertSameLabel, copyInRows, type RowStorage, stagingSchemaOf } from './copy/copy-in-shared.ts'
 import { enterRows } from './copy/enter-rows.ts'
 import type { PostgresOptions, TenantStorage } from './postgres-dialect.ts'
@@ -18,37 +19,51 @@ import { assertNoExposure, fence, protectRows, rowObjects, unfence, withoutForce
 import { deleteTenantRows } from './row-security/delete-rows.ts'
 import { claim, FENCED_LOCATORS, isClosed, labelAside, labelOf, leave, settle } from './row-security/locations.ts'
 import { readingRows } from './row-security/row-reader.ts'
+import { isColumnValue, TENANT_ID, type TenantColumn } from './row-security/tenant-column.ts'
+import { drainTransactions } from './server/drain.ts'
 import type { PostgresServer } from './server/postgres-server.ts'
 import { abortable } from './transactions/copy-session.ts'
 import { inTransaction } from './transactions/owner-transaction.ts'
 
-/** The schema with the tables of all tenants. */
+/** The schema with the tables of all tenants, unless the settings name another one. */
 export const ROWS_SCHEMA = 'tenantry_rows'
 
-export type RowscopePgOptions = PostgresOptions
+export interface RowscopePgOptions extends PostgresOptions {
+  /** The schema with the tables of all tenants; default `tenantry_rows`. An existing one must be adopted first. */
+  readonly schema?: string | undefined
+  /** The column with the tenant's id, for tables of a former application; default `tenant_id` of type text. */
+  readonly tenantColumn?: Pick<TenantColumn, 'name' | 'type'> | undefined
+}
 
 /**
  * Isolation driver with shared tables and row level security.
  *
  * @example
- * const driver = rowscopePg({ scope: 'batch' })
+ * const driver = rowscopePg({ schema: 'app', tenantColumn: { name: 'org_id', type: 'uuid' } })
  */
-export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
+export function rowscopePg({ schema: named, tenantColumn, ...options }: RowscopePgOptions = {}): IsolationDriver {
   const prepared = new Map<PostgresServer, Promise<void>>()
+  const rows: RowTables = {
+    schema: named ?? ROWS_SCHEMA,
+    column: tenantColumn ? { ...tenantColumn, isGiven: true } : TENANT_ID,
+  }
+  const { column } = rows
 
   return postgresDriver(
     {
       name: 'rowscope-pg',
-      capabilities: { separateStorage: false, reach: 'shared database' },
+      capabilities: { separateStorage: false, reach: 'shared database', imports: !column.isGiven },
+      ...(named || tenantColumn ? { options: { schema: named, tenantColumn } } : {}),
+      isTenantId: (tenantId) => isColumnValue(column, tenantId),
       locator: (tenantId, epoch) => (epoch === 1 ? tenantId : `${tenantId}~${epoch}`),
-      tables: () => ({ schema: ROWS_SCHEMA }),
+      tables: () => ({ schema: rows.schema }),
       scope: () => ({ openSchema: null, probe: 'select tenantry.admitted_tenant()', isMarked: true }),
 
       /** Repeated after a failure. */
       prepare(server) {
         const preparing =
           prepared.get(server) ??
-          makeObjects(server).catch((error) => {
+          makeObjects(server, rows).catch((error) => {
             prepared.delete(server)
             throw error
           })
@@ -58,8 +73,8 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
 
       /** Protects the changed tables in the same transaction. */
       async changeTables(client, { schema, server }, work) {
-        const result = await withoutForce(client, schema, work)
-        await protectRows(client, schema, server.scopeRole)
+        const result = await withoutForce(client, schema, work, column)
+        await protectRows(client, schema, server.scopeRole, column)
         await assertNoExposure(client, schema, server.scopeRole)
         return result
       },
@@ -74,7 +89,7 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
         return storage.migrating((client, read) => migrator.install(client, schema, searchPath, read))
       },
 
-      drop: dropRows,
+      drop: (storage) => dropRows(storage, column),
 
       inventory: (server) =>
         server.ownedWithTimeout(async (client) => {
@@ -86,7 +101,7 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
         }),
 
       rowsOf: (server, tenantId, locators) =>
-        countRows(server, ROWS_SCHEMA, [tenantId, ...locators.map((locator) => labelAside({ tenantId, locator }))]),
+        countRows(server, rows, [tenantId, ...locators.map((locator) => labelAside({ tenantId, locator }))]),
 
       fence: (storage) =>
         storage.server.ownedWithTimeout((client) =>
@@ -102,13 +117,15 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
 
       async source(client, storage, hold) {
         const tenant = await labelOf(client, storage)
-        const rows = { tenant, scopeRole: storage.server.scopeRole }
-        const among = await hold(client, () => readingRows(client, storage.schema, rows))
+        const among = await hold(client, () =>
+          readingRows(client, storage.schema, { tenant, column, scopeRole: storage.server.scopeRole }),
+        )
         const confirm = (snapshot: pg.ClientBase) => assertSameLabel(snapshot, storage, tenant)
-        return { ...storage, tenantId: tenant, among, confirm }
+        return { ...storage, tenantId: tenant, among, column, confirm }
       },
 
       async import(storage, copy, options) {
+        if (column.isGiven) throw importsNotSupported('rowscope-pg')
         const { server, schema, searchPath, migrator, owned } = storage
         const tenant = await owned((client) => claim(client, storage))
         const applied = await owned((client) => migrator.applied(client, schema))
@@ -127,22 +144,44 @@ export function rowscopePg(options: RowscopePgOptions = {}): IsolationDriver {
         )
       },
 
-      audit: (servers, locations) => auditRowTables(servers, locations, { ...options, schema: ROWS_SCHEMA }),
-      orphanedRows: (server, registered) => orphanedRows(server, ROWS_SCHEMA, registered),
+      audit: (servers, locations) => auditRowTables(servers, locations, { ...options, ...rows }),
+      orphanedRows: (server, registered) => orphanedRows(server, rows, registered),
+      adopts: { of: 'rows', tables: rows },
     },
     options,
   )
 }
 
-const makeObjects = (server: PostgresServer): Promise<void> =>
+/** An existing schema is only used after its adoption, which gives the scope role its right. */
+const makeObjects = (server: PostgresServer, { schema, column }: RowTables): Promise<void> =>
   server.owned(async (client) => {
-    await client.query(rowObjects(server.scopeRole))
-    await client.query(
-      `begin; select pg_advisory_xact_lock(hashtextextended('${ROWS_SCHEMA}', 0));
-       create schema if not exists ${ROWS_SCHEMA};
-       grant usage on schema ${ROWS_SCHEMA} to ${pg.escapeIdentifier(server.scopeRole)}; commit`,
-    )
+    await client.query(rowObjects(server.scopeRole, column))
+    const name = pg.escapeIdentifier(schema)
+    const work = async () => {
+      const isThere = await isUsedByTenants(client, schema, server.scopeRole)
+      if (isThere === false && schema !== ROWS_SCHEMA) throw notAdopted(schema)
+      if (isThere) return
+      await client.query(
+        `create schema if not exists ${name}; grant usage on schema ${name} to ${pg.escapeIdentifier(server.scopeRole)}`,
+      )
+    }
+    await inTransaction(client, work, {
+      begin: `begin; select pg_advisory_xact_lock(hashtextextended(${pg.escapeLiteral(schema)}, 0))`,
+    })
   })
+
+/** Whether the schema was given to the scope role, not only to PUBLIC; undefined without the schema. */
+async function isUsedByTenants(client: pg.ClientBase, schema: string, scopeRole: string): Promise<boolean | undefined> {
+  const { rows } = await client.query(
+    `select exists (select from aclexplode(nspacl) where privilege_type = 'USAGE' and grantee = (
+       select oid from pg_roles where rolname = $2)) as used from pg_namespace where nspname = $1`,
+    [schema, scopeRole],
+  )
+  return rows[0]?.used
+}
+
+const notAdopted = (schema: string) =>
+  NotAdoptable(`The schema "${schema}" exists and was not adopted. Adopt it with tenant:adopt:tables first.`)
 
 /** @param tenant the label of the rows */
 const rowsOf = (storage: TenantStorage, tenant: string): RowStorage => ({
@@ -167,24 +206,28 @@ const enter = (storage: TenantStorage, signal = new AbortController().signal): P
 
 /**
  * The fence stays: a process without notice of the drop would find the shared tables and write rows without a tenant.
- * The drop waits for an import of this tenant and for migrations, but not for imports of other tenants.
+ * The drop waits for an import of this tenant and for migrations, but not for imports of other tenants. A transaction
+ * from before the fence could commit rows after the deletion, so the location that it reaches is drained.
  */
-async function dropRows(storage: TenantStorage): Promise<void> {
+async function dropRows(storage: TenantStorage, column: TenantColumn): Promise<void> {
   const { server, schema, searchPath } = storage
   const tenant = await server.owned((client) => labelOf(client, storage))
   const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
     server.administer(
       stagingSchemaOf(tenant),
       async (client) => {
+        // Released tables belong to another application.
+        if (!(await isUsedByTenants(client, schema, server.scopeRole))) return
         await assertSameLabel(client, storage, tenant)
         await work(client)
       },
       { partOf: schema },
     )
   await alone((client) => fence(client, tenant))
+  if (tenant === storage.tenantId) await drainTransactions(server, tenant)
   await alone(async (client) => {
     await fence(client, tenant) // An import may have written rows between the two steps.
-    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole })
+    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole, column })
     await leave(client, storage)
   })
 }

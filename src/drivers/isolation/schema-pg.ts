@@ -7,6 +7,8 @@
 import pg from 'pg'
 import { sqlState } from '../../kernel/database/database.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
+import { readRecord } from './adoption/records.ts'
+import { GENERATED } from './adoption/schema-plan.ts'
 import { auditSchemas } from './audit/audit.ts'
 import { ownStorage } from './own-storage.ts'
 import type { PostgresOptions } from './postgres-dialect.ts'
@@ -52,8 +54,11 @@ export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): 
       adopts: { of: 'schema' },
       ...ownStorage(),
 
-      drop: ({ server, schema, migrator }) =>
+      /** A repeated drop keeps a schema that the host has created with the name of an adopted one. */
+      drop: ({ server, schema, tenantId, migrator }) =>
         server.administer(schema, async (client) => {
+          const isAdopted = !GENERATED.test(schema)
+          if (isAdopted && (await readRecord(client, { schema }))?.tenantId !== tenantId) return
           await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`)
           await migrator.forget(client, schema)
           await client.query('delete from tenantry.adoptions where locator = $1', [schema])

@@ -6,6 +6,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Server, Socket } from 'node:net'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import type { ReadableStream as NodeReadableStream } from 'node:stream/web'
@@ -16,9 +17,10 @@ import { invalid } from '../../kernel/base/errors.ts'
 import type { Mountable } from '../app.ts'
 import { problemResponse } from '../problem.ts'
 import { ANONYMOUS } from '../requests/serve-request.ts'
-import { isStream } from '../respond.ts'
+import { isEndless, isStream } from '../respond.ts'
 import { lingerOnClose } from './lingering-close.ts'
 
+const CLOSE_CHECK_MS = 250
 const DOT_SEGMENT = /\/(\.|%2e)/i
 
 export interface RequestHandlerOptions {
@@ -40,7 +42,7 @@ export function handleRequest(
       const response = await http.fetch(request, { ip, socketIp: incoming.socket.remoteAddress ?? null })
       lingerOnClose(incoming, outgoing)
       if (!isStream(response)) return response
-      await send(response, outgoing)
+      await send(response, incoming, outgoing)
       // A clone, because only an instance of the platform's class is recognized after the globals are replaced.
       return RESPONSE_ALREADY_SENT.clone()
     },
@@ -58,11 +60,22 @@ export function pathnameOf(target: string): string {
   return URL.canParse(url) ? new URL(url).pathname : path
 }
 
-async function send(response: Response, outgoing: ServerResponse): Promise<void> {
+async function send(response: Response, { socket }: IncomingMessage, outgoing: ServerResponse): Promise<void> {
   outgoing.writeHead(response.status, Object.fromEntries(response.headers))
+  outgoing.flushHeaders()
   const body = Readable.fromWeb(response.body as NodeReadableStream)
+  const stop = isEndless(response) ? whenClosed(socket, () => body.destroy()) : undefined
   // `respondStream` has logged the error. `pipeline` destroys the connection, so the client detects the abort.
   await pipeline(body, outgoing).catch(() => undefined)
+  stop?.()
+}
+
+/** Calls `end` when the server stops to listen: its close waits for all responses. Returns a function that stops the wait. */
+function whenClosed(socket: Socket & { readonly server?: Server }, end: () => void): () => void {
+  const timer = setInterval(() => {
+    if (socket.server?.listening === false) end()
+  }, CLOSE_CHECK_MS).unref()
+  return () => clearInterval(timer)
 }
 
 /** The response if no Request can be created: the Host header or the target is not valid in a URL. */

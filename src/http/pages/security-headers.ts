@@ -8,7 +8,7 @@
  */
 import { randomBytes } from 'node:crypto'
 
-export type Page = 'sign-in' | 'api'
+export type Page = 'sign-in' | 'api' | 'console'
 
 const NONCE_BYTES = 18
 const NONCE = /^[A-Za-z0-9_-]{22,}$/
@@ -25,6 +25,9 @@ export function securityHeaders(page: Page, nonce: string): Record<string, strin
     'referrer-policy': 'no-referrer',
     'cache-control': 'no-store',
     'x-frame-options': 'DENY',
+    ...(page === 'console'
+      ? { 'cross-origin-opener-policy': 'same-origin', 'permissions-policy': 'clipboard-write=(self)' }
+      : {}),
   }
 }
 
@@ -33,12 +36,13 @@ function contentSecurityPolicy(page: Page, nonce: string): string {
   return [
     "default-src 'none'",
     `script-src 'nonce-${nonce}'`,
-    `style-src-elem 'nonce-${nonce}'`,
+    `style-src${page === 'console' ? '' : '-elem'} 'nonce-${nonce}'`,
     `style-src-attr ${page === 'api' ? "'unsafe-inline'" : "'none'"}`,
     "connect-src 'self'",
-    "img-src 'self' data:",
+    `img-src ${page === 'console' ? '' : "'self' "}data:`,
     "base-uri 'none'",
     "form-action 'none'",
     "frame-ancestors 'none'",
+    ...(page === 'console' ? ["require-trusted-types-for 'script'", "trusted-types 'none'"] : []),
   ].join('; ')
 }

@@ -4,6 +4,7 @@
  * prefix.
  */
 import type { z } from 'zod'
+import type { Grant } from '../base/context.ts'
 import type { ErrorExtras, ErrorType, TenancyError } from '../base/errors.ts'
 import type { Argument, Option } from './commands.ts'
 
@@ -18,6 +19,8 @@ export interface Input<Params, Query, Body> {
   readonly signal: AbortSignal
   /** Of a command in this process. */
   readonly onProgress?: Progress | undefined
+  /** Of a request: its permissions at present, for a long response. Undefined: its token or session has ended. */
+  readonly currentGrant?: () => Promise<Grant | undefined>
 }
 
 export type Progress = (done: number, total: number) => void
@@ -35,13 +38,13 @@ export class Reply<T = unknown> {
   }
 }
 
-/** A streamed response in another media type (an export). */
+/** A streamed response in another media type: an export, or without a file name an endless stream of events. */
 export class StreamReply {
   readonly contentType: string
   readonly chunks: AsyncIterable<string>
-  readonly fileName: string
+  readonly fileName: string | undefined
 
-  constructor(contentType: string, fileName: string, chunks: AsyncIterable<string>) {
+  constructor(contentType: string, fileName: string | undefined, chunks: AsyncIterable<string>) {
     this.contentType = contentType
     this.fileName = fileName
     this.chunks = chunks
@@ -120,8 +123,10 @@ export interface CommandForm<Body = any> {
   readonly summary?: string
   /** By parameter, or by member of query or body that is an argument instead of an option. A text is a summary. */
   readonly arguments?: Readonly<Record<string, string | Partial<Argument>>>
-  /** By member of query or body, or of what `body` takes, in this order; other members follow. A text is a summary. */
+  /** By member of query or body, or of what `query` or `body` takes, in this order; other members follow. A text is a summary. */
   readonly options?: Readonly<Record<string, string | Partial<Option>>>
+  /** Makes the query of the request from the given members. */
+  readonly query?: (given: Readonly<Record<string, any>>) => Readonly<Record<string, string>>
   /** Makes the body of the request from the given members. */
   readonly body?: (given: Readonly<Record<string, any>>) => unknown
   /** The command calls the operation only if the answer is yes, or if there is no question. */

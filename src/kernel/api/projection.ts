@@ -108,7 +108,7 @@ function fieldsOf({ path, params, query, body }: AnyOperation, form: CommandForm
   return [
     ...inPath.map((name) => argumentOf(name, ofPath.get(name), args[name])),
     ...further.map((name) => argumentOf(name, members.get(name), args[name])),
-    ...Array.from(optional, (name) => optionOf(name, members.get(name), options[name])),
+    ...Array.from(optional, (name) => optionOf(name, members.get(name), options[name], form.query ? 'query' : 'body')),
   ]
 }
 
@@ -120,9 +120,14 @@ function argumentOf(member: string, of: Member | undefined, given: string | Part
   return { part: of?.part ?? 'params', member, argument, read: of?.read }
 }
 
-function optionOf(member: string, of: Member | undefined, given: string | Partial<Option> = {}): Field {
+function optionOf(
+  member: string,
+  of: Member | undefined,
+  given: string | Partial<Option> | undefined,
+  ofForm: Field['part'],
+): Field {
   const differences = typeof given === 'string' ? { summary: given } : given
-  const { part = 'body', schema, read, placeholder = ` <${kebab(member)}>` } = of ?? {}
+  const { part = ofForm, schema, read, placeholder = ` <${kebab(member)}>` } = of ?? {}
   const paging = part === 'query' ? PAGING[member] : undefined
   const option: Option = {
     flags: `--${kebab(member)}${placeholder}`,
@@ -170,7 +175,8 @@ function inputOf(fields: readonly Field[], form: CommandForm, { args, options }:
     if (value === undefined) continue
     input[part][member] = part === 'query' ? String(value) : argument ? read(value, argument.name) : value
   }
-  return { ...input, body: form.body ? form.body(input.body) : input.body }
+  const { query = (given) => given, body = (given) => given } = form
+  return { ...input, query: query(input.query), body: body(input.body) }
 }
 
 const progressIn = (what: string, { terminal }: CommandInput): Progress => {

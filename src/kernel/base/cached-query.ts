@@ -4,6 +4,7 @@
  * waits.
  */
 import { asSystem } from './context.ts'
+import { DependencyUnavailable } from './errors.ts'
 import { withTimeout } from './with-timeout.ts'
 
 const REFRESH_MS = 2_000
@@ -67,7 +68,9 @@ export function refreshed<T>(
       firstRequestedAt ??= lastRequestedAt
       timer ??= setInterval(tick, everyMs).unref()
       if (ageMs() > Math.max(STALE_AFTER_MS, pauseMs + 2 * everyMs))
-        await withTimeout(refresh(), WAIT_TIMEOUT_MS, () => new Error('loading takes too long')).catch((error) => {
+        await withTimeout(refresh(), WAIT_TIMEOUT_MS, () =>
+          DependencyUnavailable('Loading takes too long. It continues.', { retryAfterSeconds: 1 }),
+        ).catch((error) => {
           if (!value) throw error
         })
       if (!value) throw new Error('loaded, yet no value')

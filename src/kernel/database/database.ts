@@ -5,10 +5,11 @@
  */
 import { CamelCasePlugin, CompiledQuery, type ControlledTransaction, Kysely, PostgresDialect } from 'kysely'
 import pg from 'pg'
-import { currentDeadline, withoutDeadline } from '../base/deadline.ts'
+import { currentDeadline } from '../base/deadline.ts'
 import type { Logger } from '../base/logger.ts'
 import { TransactionFrames } from '../outbox/joining.ts'
 import { QUERY_TIMEOUT } from './availability.ts'
+import { AfterCommit, type Collect, CommitHooks } from './commit-hooks.ts'
 import { type Connection, connectionUntil, queryOnce } from './deadline-connection.ts'
 import { type Listening, Notifications } from './notifications.ts'
 import { OutageLog } from './outage-log.ts'
@@ -50,7 +51,7 @@ export interface SqlResult {
 interface Frame {
   readonly transaction: ControlledTransaction<any>
   readonly depth: number
-  readonly afterCommit: (() => unknown)[]
+  readonly hooks: CommitHooks
   hasOpenSavepoint: boolean
 }
 
@@ -60,7 +61,7 @@ export class Database {
   readonly #root: Kysely<any>
   readonly #notifications: Notifications
   readonly #frames = new TransactionFrames<Frame>()
-  readonly #pending = new Set<Promise<unknown>>()
+  readonly #afterCommit: AfterCommit
   readonly #parts: Database[] = []
   readonly #outage: OutageLog
   readonly #isPart: boolean
@@ -96,6 +97,7 @@ export class Database {
         if (event.level === 'error') this.#note(event.error)
       },
     }).withSchema(SCHEMA)
+    this.#afterCommit = new AfterCommit(this.log, (work) => this.outside(work))
     this.#notifications = new Notifications(url, this.log, (error) => this.#outage.note(error))
   }
 
@@ -145,8 +147,15 @@ export class Database {
   /** Runs `hook` once the outermost transaction has committed, or now when there is none. Its failure is only logged. */
   afterCommit(hook: () => unknown): void {
     const frame = this.#frames.getStore()
-    if (frame && !frame.transaction.isCommitted) frame.afterCommit.push(hook)
-    else this.#run(hook)
+    if (frame && !frame.transaction.isCommitted) frame.hooks.after.push(hook)
+    else this.#afterCommit.run(hook)
+  }
+
+  /** Calls `collect` once for all items of the transaction in progress, before its commit; with this item now when there is none. */
+  async beforeCommit<Item>(collect: Collect<Item>, item: Item): Promise<void> {
+    const frame = this.#frames.getStore()
+    if (frame) frame.hooks.before(collect, [item])
+    else await collect([item])
   }
 
   /** Sends with the commit of the transaction in progress (or immediately); payload at most 8,000 bytes. */
@@ -199,7 +208,7 @@ export class Database {
 
   async close(): Promise<void> {
     if (!this.#isPart) this.#outage.close()
-    await Promise.allSettled(this.#pending)
+    await this.#afterCommit.idle()
     await Promise.all(this.#parts.map((part) => part.close()))
     await this.#notifications.close()
     // Kysely ends only a pool that it has used.
@@ -241,10 +250,11 @@ export class Database {
 
   async #begin<T>(work: () => Promise<T>): Promise<T> {
     const transaction = await this.#root.startTransaction().execute()
-    const frame: Frame = { transaction, depth: 0, afterCommit: [], hasOpenSavepoint: false }
+    const frame: Frame = { transaction, depth: 0, hooks: new CommitHooks(), hasOpenSavepoint: false }
     let result: T
     try {
       result = await this.#frames.run(frame, work)
+      await this.#frames.run(frame, () => frame.hooks.runBefore())
       await transaction.commit().execute()
     } catch (error) {
       if (!transaction.isCommitted && !transaction.isRolledBack) {
@@ -255,14 +265,14 @@ export class Database {
       }
       throw error
     }
-    for (const hook of frame.afterCommit) this.#run(hook)
+    for (const hook of frame.hooks.after) this.#afterCommit.run(hook)
     return result
   }
 
   async #savepoint<T>(outer: Frame, work: () => Promise<T>): Promise<T> {
     if (outer.hasOpenSavepoint) throw new Error('two nested transactions at once: await the first before the second')
     outer.hasOpenSavepoint = true
-    const inner: Frame = { ...outer, depth: outer.depth + 1, afterCommit: [], hasOpenSavepoint: false }
+    const inner: Frame = { ...outer, depth: outer.depth + 1, hooks: new CommitHooks(), hasOpenSavepoint: false }
     const name = `nested_${inner.depth}`
     const run = (sql: string) => outer.transaction.withoutPlugins().executeQuery(CompiledQuery.raw(sql))
     try {
@@ -270,7 +280,7 @@ export class Database {
       try {
         const result = await this.#frames.run(inner, work)
         await run(`release savepoint ${name}`)
-        outer.afterCommit.push(...inner.afterCommit)
+        outer.hooks.take(inner.hooks)
         return result
       } catch (error) {
         await run(`rollback to savepoint ${name}`).catch((failure) =>
@@ -280,18 +290,6 @@ export class Database {
       }
     } finally {
       outer.hasOpenSavepoint = false
-    }
-  }
-
-  #run(hook: () => unknown): void {
-    const failed = (error: unknown) => this.log.error({ err: error }, 'a listener failed after the commit')
-    try {
-      const outcome = this.#frames.run(undefined, () => withoutDeadline(hook))
-      if (!(outcome instanceof Promise)) return
-      const pending: Promise<unknown> = outcome.catch(failed).finally(() => this.#pending.delete(pending))
-      this.#pending.add(pending)
-    } catch (error) {
-      failed(error)
     }
   }
 }

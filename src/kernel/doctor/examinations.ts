@@ -7,6 +7,7 @@ import type { Logger } from '../base/logger.ts'
 import { type Attempt, jobType } from '../jobs/jobs.ts'
 import { cachedGauges } from '../metrics/cached-gauges.ts'
 import type { Series } from '../metrics/metrics.ts'
+import { type AttentionRequest, type AttentionResult, NO_ATTENTION } from '../shares/contributions.ts'
 import type { Store } from '../store/store.ts'
 import { Doctor, SEVERITIES } from './doctor.ts'
 
@@ -48,6 +49,15 @@ export class Examinations {
     const { store, clock } = this.#dependencies
     const published = { examinedAt: clock.now(), findings: counts }
     await store.set(null, KEY, JSON.stringify(published)) // without an expiry, so that its age is exposed until the next one
+  }
+
+  /** The errors of the last examination. */
+  async attention({ tenantId }: AttentionRequest): Promise<AttentionResult> {
+    const { examinedAt: since, findings } = (tenantId === undefined && (await this.latest())) || {}
+    const count = findings?.error ?? 0
+    if (since === undefined || count === 0) return NO_ATTENTION
+    const title = 'Errors in the last examination by the doctor'
+    return { entries: [{ tenantId: null, title, since, count, operation: 'doctor.get', params: {} }], total: 1 }
   }
 
   /** Null before the first examination. */

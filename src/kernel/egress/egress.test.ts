@@ -654,3 +654,35 @@ function drip(socket: Socket, beginning: string, piece: string, written: () => v
   }, 5)
   socket.on('close', () => clearInterval(timer))
 }
+
+describe('own receivers', () => {
+  test('exactly their URLs are allowed and called, and no other URL of their origin', async () => {
+    const called: (string | undefined)[] = []
+    const receiver = await listenHttp((request, response) => {
+      called.push(request.url)
+      response.end('ok')
+    })
+    const { egress, send } = open({}, {})
+    const { url } = receiver
+    expect(await send(url)).toMatchObject({ status: null, error: expect.stringContaining('not allowed') })
+
+    egress.allowOwnReceivers([url])
+    expect(egress.check(url).href).toBe(url)
+    expect(await send(url)).toMatchObject({ status: 200, body: 'ok', address: '127.0.0.1' })
+
+    const { origin } = new URL(url)
+    const others = [
+      `${origin}/admin`,
+      `${url}/`,
+      `${url}?a`,
+      `${url}#a`,
+      `${origin}/a/../hook`,
+      `http://localhost:${receiver.port}/hook`,
+    ]
+    for (const other of others) {
+      expect(() => egress.check(other), other).toThrow('The URL is not allowed')
+      expect(await send(other), other).toMatchObject({ status: null, error: expect.stringContaining('not allowed') })
+    }
+    expect(called).toEqual(['/hook'])
+  })
+})

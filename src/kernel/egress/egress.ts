@@ -41,6 +41,8 @@ export class Egress {
   readonly #idle = new IdleConnections()
   readonly #running = new Set<RunningExchange>()
   readonly #signals = new WeakSet<AbortSignal>()
+  /** Exact URLs of receivers of this process. */
+  readonly #own = new Set<string>()
   readonly #targets = new LRUCache<string, Target>({ max: MAX_REMEMBERED })
   readonly #owner: Owner = { over: (running, connection, canBeKept) => this.#over(running, connection, canBeKept) }
   /** Loaded by the first exchange: undici takes 5 MiB of memory. */
@@ -62,8 +64,17 @@ export class Egress {
     }
   }
 
+  /**
+   * Allows exactly these URLs, each with an address as its host: receivers of this process, outside production. No other URL of their
+   * origin is allowed, and no other address is connected.
+   */
+  allowOwnReceivers(urls: readonly string[]): void {
+    for (const url of urls) this.#own.add(url)
+  }
+
   /** Checks a URL without a look-up. Returns the URL of the later request; throws `UrlNotAllowed` with the reason. */
   check(url: string): URL {
+    if (this.#own.has(url)) return new URL(url)
     const judged = judgedUrl(url, this.#settings)
     if ('reason' in judged) throw UrlNotAllowed(`The URL is not allowed: ${judged.reason}`)
     return judged.url
@@ -79,7 +90,7 @@ export class Egress {
     if (this.#isClosed || exchange.signal?.aborted) return notStarted(ABORTED)
     if (exchange.signal) this.#heed(exchange.signal)
     return new Promise((settled) => {
-      const connection = this.#idle.take(target.origin) ?? this.#open(Connection, target)
+      const connection = this.#idle.take(target.origin) ?? this.#open(Connection, target, exchange.url)
       const running = new RunningExchange(exchange, connection, this.#owner, settled)
       this.#running.add(running)
       running.start(target.path)
@@ -107,6 +118,7 @@ export class Egress {
   #targetOf(url: string): Target | Failure {
     const known = this.#targets.get(url)
     if (known) return known
+    if (this.#own.has(url)) return targetOf(new URL(url))
     const judged = judgedUrl(url, this.#settings)
     if ('reason' in judged) return judged.isForAddress ? ADDRESS_NOT_ALLOWED : URL_NOT_ALLOWED
     const target = targetOf(judged.url)
@@ -114,8 +126,10 @@ export class Egress {
     return target
   }
 
-  #open(Connection: typeof EgressConnection, target: Target): EgressConnection {
-    const connection = new Connection(target, this.#ways, (lost) => {
+  #open(Connection: typeof EgressConnection, target: Target, url: string): EgressConnection {
+    const isAllowed = (address: string) => address === target.host
+    const ways = this.#own.has(url) ? { ...this.#ways, isAllowed, proxy: undefined } : this.#ways
+    const connection = new Connection(target, ways, (lost) => {
       if (this.#idle.remove(lost)) this.#end(lost)
     })
     this.#connections.add(connection)

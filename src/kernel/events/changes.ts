@@ -22,6 +22,8 @@ export const ChangeRecorded = event(
     before: image.default(null),
     after: image.default(null),
     outcome: z.enum(['success', 'failure']).default('success'),
+    /** False for a use that changes nothing: it is not in the stream of changes. */
+    isChange: z.boolean().default(true),
   }),
 )
 

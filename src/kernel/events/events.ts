@@ -37,6 +37,8 @@ export interface Listener<Service = any> {
   readonly type: EventType
   readonly when: When
   readonly handle: (service: Service, event: any) => Awaitable<void>
+  /** Whether it only observes: the event counts as one without listeners. */
+  readonly isPassive?: boolean
 }
 
 /** What listens to every event there is, but to those that are internal. */
@@ -58,7 +60,8 @@ export const on = <Service, Type extends EventType>(
   type: Type,
   when: When,
   handle: (service: Service, event: EventOf<Type>) => Awaitable<void>,
-): Listener<Service> => ({ type, when, handle })
+  { isPassive = false }: { isPassive?: boolean } = {},
+): Listener<Service> => ({ type, when, handle, isPassive })
 
 export const onAny = <Service>(
   when: When,
@@ -84,6 +87,7 @@ async function named({ name }: EventType, handle: () => Awaitable<void>): Promis
 
 interface Handler {
   readonly handle: (event: any) => Awaitable<void>
+  readonly isPassive: boolean
 }
 
 export class Events {
@@ -104,9 +108,10 @@ export class Events {
     type: Type,
     when: When,
     handle: (event: EventOf<Type>) => Awaitable<void>,
+    isPassive = false,
   ): () => void {
     const handlers = this.#handlers[when]
-    const handler: Handler = { handle }
+    const handler: Handler = { handle, isPassive }
     handlers.set(type.name, [...(handlers.get(type.name) ?? []), handler])
     return () => {
       handlers.set(
@@ -121,13 +126,13 @@ export class Events {
     return this.#hasHandlers(type, 'after') || this.hasHandlersWithin(type)
   }
 
-  /** Whether a within listener exists. */
+  /** Whether a within listener exists that is not passive. */
   hasHandlersWithin(type: EventType): boolean {
     return this.#hasHandlers(type, 'within')
   }
 
   #hasHandlers({ name }: EventType, when: When): boolean {
-    return (this.#handlers[when].get(name)?.length ?? 0) > 0
+    return this.#handlers[when].get(name)?.some(({ isPassive }) => !isPassive) ?? false
   }
 
   /** Publishes independently of the transaction in progress. */

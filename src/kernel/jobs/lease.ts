@@ -5,7 +5,8 @@
  *      ▲                │ ▲ └── renew(): later `lease_until`
  *      └────release─────┘ └──── claim by another worker, after `lease_until`
  *
- * The owner of the rows claims them: tenants/migrations/items.ts, tenants/transfers/execution/attempt.ts.
+ * The owner of the rows claims them: tenants/migrations/items.ts, tenants/transfers/execution/attempt.ts,
+ * tenants/bulk/worker.ts.
  */
 import { randomUUID } from 'node:crypto'
 import type { Database } from '../database/database.ts'

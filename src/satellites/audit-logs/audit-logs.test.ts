@@ -5,7 +5,7 @@ import { createLogger } from '../../kernel/base/logger.ts'
 import { Database } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
-import type { AuditEntry } from './entry.ts'
+import type { AuditEntry } from './model/entry.ts'
 
 const DAY_MS = 86_400_000
 

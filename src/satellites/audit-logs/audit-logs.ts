@@ -8,24 +8,32 @@
 import { sql } from 'kysely'
 import type { ExportFormat } from '../../kernel/api/export-format.ts'
 import { keysetQuery, NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
-import { type ActiveImpersonation, type Context, currentContext } from '../../kernel/base/context.ts'
+import { currentContext } from '../../kernel/base/context.ts'
+import { NotFound } from '../../kernel/base/errors.ts'
+import { isUuid } from '../../kernel/base/ids.ts'
 import type { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { NIL_UUID, type TimelineRequest } from '../../kernel/shares/contributions.ts'
 import { tenantStatus } from '../../tenants/registry/tenant-assertions.ts'
 import { tenantNotFound } from '../../tenants/tenant/errors.ts'
+import type { Tenants } from '../../tenants/tenants.ts'
 import { reportMac, waitingMac } from './chain.ts'
 import { COLUMNS, MEMBERS, valuesOf } from './columns.ts'
-import { type AuditEntry, toEntry } from './entry.ts'
 import { FORMATS } from './export-format.ts'
 import { DataKeys } from './fields/data-keys.ts'
 import { decryptFields, type EntryFields, encryptFields } from './fields/fields.ts'
+import { type FacetFilter, type Facets, facetsOf } from './history/facets.ts'
+import { MAX_ENTRIES, ofStates, type TenantAt, type Times, tenantAt } from './history/tenant-at.ts'
+import { type AuditEntry, toEntry } from './model/entry.ts'
+import { entryOf } from './model/entry-of-change.ts'
+import { isAhead } from './model/seal-watermark.ts'
+import { type AuditTables, inOurTime, type SealedEntryRow, STORED_REQUEST, STORED_TARGET } from './model/tables.ts'
 import { Months } from './months.ts'
+import { FailedVerifications } from './overview/failed-verification.ts'
 import { SealKeyStore } from './seal-key-store.ts'
-import { isAhead } from './seal-watermark.ts'
 import { Sealer } from './sealer.ts'
 import { auditStream } from './stream.ts'
-import { type AuditEntryRow, type AuditTables, inOurTime, type SealedEntryRow } from './tables.ts'
 import { type Verification, Verifier, type VerifyOptions } from './verification.ts'
 
 /** Entries of an export in memory at a time. */
@@ -47,29 +55,37 @@ export interface AuditFilter {
   readonly action?: string
   /** Id or name of the actor. */
   readonly actor?: string
+  /** The changed object: `webhook:<id>`. */
+  readonly target?: string
+  readonly requestId?: string
 }
 
 export interface AuditFilterOfAll extends AuditFilter {
   readonly tenantId?: string
 }
 
+type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
+
 export class AuditLogs {
   readonly sealer: Sealer
   readonly months: Months
+  readonly failedVerifications: FailedVerifications
   readonly dataKeys: DataKeys
   /** Of the backoffice. */
   readonly database: Kernel['database']
   readonly #kernel: Kernel
   readonly #keyStore: SealKeyStore
   readonly #verifier: Verifier
+  readonly #tenants: KnownTenants
   readonly #isEncrypting: boolean
 
   /**
    * @param retentionDays undefined: entries are kept without a limit
    * @param fields whether new entries of tenants are encrypted with a key per tenant
    */
-  constructor(kernel: Kernel, retentionDays?: number, fields: 'keep' | 'encrypt' = 'keep') {
+  constructor(kernel: Kernel, tenants: KnownTenants, retentionDays?: number, fields: 'keep' | 'encrypt' = 'keep') {
     this.#kernel = kernel
+    this.#tenants = tenants
     this.#isEncrypting = fields === 'encrypt'
     this.database = kernel.database
     this.dataKeys = new DataKeys(kernel)
@@ -77,6 +93,7 @@ export class AuditLogs {
     this.sealer = new Sealer(kernel, this.#keyStore)
     this.months = new Months(kernel, this.#keyStore, retentionDays)
     this.#verifier = new Verifier(kernel, this.#keyStore)
+    this.failedVerifications = new FailedVerifications(kernel)
     kernel.streams.register(auditStream(kernel.database, (entries) => this.#decrypted(entries)))
   }
 
@@ -98,11 +115,40 @@ export class AuditLogs {
 
   /** A page of all entries, including those without a tenant. */
   async listAll({ limit, cursor, ...filter }: AuditFilterOfAll & PageOptions = {}): Promise<PageOf<AuditEntry>> {
-    const { tenantId, from, to, action, actor } = filter
-    const filters = [tenantId, from, to, action, actor]
+    const { tenantId, from, to, action, actor, target, requestId } = filter
+    const filters = [tenantId, from, to, action, actor, target, requestId]
     const keyset = { name: 'auditLogs', filters, order: NEWEST_FIRST, item: (row: SealedEntryRow) => row }
     const page = await this.#kernel.cursors.keysetPage(this.#query(filter), keyset, { limit, cursor })
     return { ...page, data: (await this.#decrypted(page.data)).map(toEntry) }
+  }
+
+  /** @throws E_NOT_FOUND */
+  async get(entryId: string): Promise<AuditEntry> {
+    const row = isUuid(entryId) ? await this.#entry(entryId) : undefined
+    if (!row) throw NotFound('Audit entry not found.')
+    const [entry] = await this.#decrypted([row])
+    return toEntry(entry ?? row)
+  }
+
+  /** Actions, actors and targets of the newest entries, the most frequent first: values for filters. */
+  facets(filter: FacetFilter = {}): Promise<Facets> {
+    return facetsOf(this.database, this.dataKeys, filter)
+  }
+
+  /**
+   * A tenant and its objects at a time, reconstructed from the log, and the changes from then to `until`. It is as complete as the log.
+   *
+   * @throws E_TENANT_NOT_FOUND as `list`
+   * @example const { objects } = await tenancy.auditLogs.at('acme', { time: new Date('2026-11-20') })
+   */
+  async at(tenantId: string, times: Times): Promise<TenantAt> {
+    await this.#assertKnown(tenantId)
+    const { registry, plans } = this.#tenants
+    const present = (await registry.find(tenantId))?.tenant // before the entries: they have the state before a later change
+    const query = this.#query({ tenantId }).where(ofStates)
+    const stored = await keysetQuery(query, NEWEST_FIRST, undefined, MAX_ENTRIES + 1).execute()
+    const now = this.#kernel.clock.now()
+    return tenantAt({ tenantId, present, plans, now, stored, entries: await this.#decrypted(stored) }, times)
   }
 
   /** All entries of a tenant as text. @throws E_TENANT_NOT_FOUND as `list` */
@@ -122,7 +168,17 @@ export class AuditLogs {
   /** Verifies the chains of seals and reports tampering. @throws E_TENANT_NOT_FOUND as `list` */
   async verify(options: VerifyOptions = {}): Promise<Verification> {
     if (options.tenantId !== undefined) await this.#assertKnown(options.tenantId)
-    return this.#verifier.verify(options)
+    const verification = await this.#verifier.verify(options)
+    await this.failedVerifications.keep(verification, options.tenantId)
+    return verification
+  }
+
+  /** Entries of a tenant for its timeline. */
+  async changes({ tenantId, before, from, limit, actions }: TimelineRequest): Promise<AuditEntry[]> {
+    const ofTenant = this.#query({ tenantId, ...(from ? { from } : {}) })
+    const query = actions ? ofTenant.where('action', 'in', actions) : ofTenant
+    const after = { createdAt: before.at, id: before.id || NIL_UUID }
+    return (await this.#decrypted(await keysetQuery(query, NEWEST_FIRST, after, limit).execute())).map(toEntry)
   }
 
   /** Signs the report of an erasure with the key of the seals. */
@@ -170,7 +226,20 @@ export class AuditLogs {
     return keysetQuery(this.#query(filter), NEWEST_FIRST, after, limit).execute()
   }
 
-  #query({ tenantId, from, to, action, actor }: AuditFilterOfAll) {
+  /** A sealed entry is found by its seal, another one among those that the sealer would read. */
+  async #entry(id: string): Promise<SealedEntryRow | undefined> {
+    const { database } = this.#kernel
+    const { rows: seals } = await database.sql(
+      'select created_at as "createdAt" from multitenancy.audit_seals where entry_id = $1',
+      [id],
+    )
+    const entries = this.#query({}).where('id', '=', id)
+    const sealed = seals.length > 0 ? entries.where('createdAt', '=', seals[0].createdAt) : undefined
+    const ahead = entries.where(sql.raw<boolean>(isAhead('audit_entries')))
+    return (await sealed?.executeTakeFirst()) ?? ahead.executeTakeFirst()
+  }
+
+  #query({ tenantId, from, to, action, actor, target, requestId }: AuditFilterOfAll) {
     let query = this.#kernel.database
       .query<AuditTables>()
       .selectFrom('auditEntries')
@@ -186,6 +255,14 @@ export class AuditLogs {
     if (actor !== undefined) {
       query = query.where(({ eb, or }) => or([eb('actorId', '=', actor), eb('actorName', '=', actor)]))
     }
+    if (target !== undefined) {
+      query = query.where('target', '=', target).where(sql`${sql.raw(STORED_TARGET)}`, '=', sql`left(${target}, 256)`)
+    }
+    if (requestId !== undefined) {
+      query = query
+        .where('requestId', '=', requestId)
+        .where(sql`${sql.raw(STORED_REQUEST)}`, '=', sql`left(${requestId}, 128)`)
+    }
     return query
   }
 
@@ -196,28 +273,3 @@ export class AuditLogs {
     if (!entry) throw tenantNotFound(tenantId, ', and the audit log has no entry of it')
   }
 }
-
-const entryOf = (
-  change: EventOf<typeof ChangeRecorded>,
-  { actor, requestId, ip, impersonation }: Context,
-): AuditEntryRow => ({
-  id: change.id,
-  tenantId: change.tenantId,
-  action: change.action,
-  actorType: actor.type,
-  actorId: actor.id,
-  actorName: actor.name,
-  target: change.target,
-  before: change.before,
-  after: impersonation ? inNameOf(impersonation, change.after) : change.after,
-  requestId,
-  ip,
-  outcome: change.outcome,
-  createdAt: new Date(change.occurredAt),
-})
-
-/** Members of the change cannot replace it. */
-const inNameOf = ({ sessionId, userId }: ActiveImpersonation, after: AuditEntryRow['after']) => ({
-  ...after,
-  impersonation: { sessionId, userId },
-})

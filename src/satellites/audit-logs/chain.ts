@@ -16,7 +16,7 @@ import { createHash } from 'node:crypto'
 import { equalInConstantTime } from '../../kernel/crypto/crypto.ts'
 import { COLUMNS } from './columns.ts'
 import { type MacKey, macOf } from './mac.ts'
-import { isInOurTime } from './tables.ts'
+import { isInOurTime } from './model/tables.ts'
 
 /** Previous hash of a chain's first entry. */
 export const NO_HASH = ''

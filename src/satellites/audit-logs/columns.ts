@@ -1,5 +1,5 @@
 /** Columns of an entry, in the order of inserts, reads and seals. Another order would give another seal. */
-import type { AuditEntryRow } from './tables.ts'
+import type { AuditEntryRow } from './model/tables.ts'
 
 type Member = keyof AuditEntryRow
 

@@ -1,6 +1,6 @@
 /** Export formats of the audit log. */
 import { formatsOf } from '../../kernel/api/export-format.ts'
-import type { AuditEntry } from './entry.ts'
+import type { AuditEntry } from './model/entry.ts'
 
 export const FORMATS = formatsOf<AuditEntry>({
   id: ({ id }) => id,

@@ -5,7 +5,7 @@ import { recordChange } from '../../kernel/events/changes.ts'
 import { ENTRIES_AT_ONCE } from './audit-logs.ts'
 import { type Audited, openAudited } from './audited.fixture.ts'
 import { commands } from './commands.ts'
-import type { AuditEntry } from './entry.ts'
+import type { AuditEntry } from './model/entry.ts'
 
 const MANY = ENTRIES_AT_ONCE * 5
 const HEADER = 'id,tenantId,action,actorType,actorId,actorName,target,before,after,requestId,ip,outcome,createdAt,hash'

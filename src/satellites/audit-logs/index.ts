@@ -10,12 +10,13 @@ import { diagnoses } from './doctor.ts'
 import { bindingOf } from './fields/data-keys.ts'
 import { erase } from './fields/erasure.ts'
 import { jobs, schedule } from './jobs.ts'
+import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview/contributions.ts'
 import { BINDING } from './seal-key-store.ts'
-import { tables } from './tables.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'
-export type { AuditEntry } from './entry.ts'
+export type { AuditEntry } from './model/entry.ts'
 export type { Verification } from './verification.ts'
 
 const Options = z.strictObject({
@@ -28,6 +29,7 @@ export const auditLogs = (options: AuditOptions = {}) => {
   const { retentionDays } = parsed(Options, options, 'audit')
   return defineSatellite({
     name: 'auditLogs',
+    console: new URL('./console/index.tsx', import.meta.url),
     summary: 'Append-only log of changes with actor, time and request; tamper-evident, with exports',
     sharedOptions: optionTexts({ retentionDays }),
     tables,
@@ -36,12 +38,13 @@ export const auditLogs = (options: AuditOptions = {}) => {
       { table: 'audit_keys', key: 'tenant_id', column: 'key', binding: bindingOf },
     ],
     erase,
-    service: (kernel, { erasures }) => new AuditLogs(kernel, retentionDays, erasures.settings.auditFields),
+    service: (kernel, tenants) => new AuditLogs(kernel, tenants, retentionDays, tenants.erasures.settings.auditFields),
     operations,
     commands,
     jobs,
     schedule,
     doctor: diagnoses,
+    ...contributions,
     metrics: (auditLogs) =>
       cachedGauges(
         () => auditLogs.unsealed(0),

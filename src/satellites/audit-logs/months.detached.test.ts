@@ -4,7 +4,7 @@ import { AuditLogs } from './audit-logs.ts'
 import { openMonths, RETENTION_DAYS } from './months.fixture.ts'
 import { VERIFY_LOCK } from './verification.ts'
 
-const { query, kernel, log, setTime, record, months, connect } = openMonths()
+const { query, kernel, tenants, log, setTime, record, months, connect } = openMonths()
 
 describe('a detached month', () => {
   const sealsBefore = async (month: string) =>
@@ -68,7 +68,7 @@ describe('a detached month', () => {
   })
 
   test('that an operator has detached is kept if retention never dropped a month', async () => {
-    const withoutRetention = new AuditLogs(kernel())
+    const withoutRetention = new AuditLogs(kernel(), tenants())
     setTime('2031-03-31T00:00:00Z')
     await withoutRetention.months.keep()
     await record('acme', 'in march')
@@ -87,7 +87,7 @@ describe('a detached month', () => {
     setTime('2031-09-15T00:00:00Z')
     await log().months.keep()
     setTime('2031-11-20T00:00:00Z')
-    const processes = Array.from({ length: 5 }, () => new AuditLogs(kernel(), RETENTION_DAYS))
+    const processes = Array.from({ length: 5 }, () => new AuditLogs(kernel(), tenants(), RETENTION_DAYS))
     await Promise.all(processes.map(({ months }) => months.keep({ maxAttempts: 10, retryDelayMs: 50 })))
     await expect.poll(() => log().months.keep(), { timeout: 20_000 }).toMatchObject({ dropped: 0, isComplete: true })
     expect((await months()).filter((month) => month !== 'others')).toEqual(['203110', '203111', '203112', '203201'])

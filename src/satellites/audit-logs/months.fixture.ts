@@ -22,6 +22,7 @@ export function openMonths() {
   return {
     query,
     kernel: () => audited.tenancy.kernel,
+    tenants: () => audited.tenancy.tenants,
     log: () => audited.tenancy.auditLogs,
     setTime: (at: string) => audited.clock.set(new Date(at)),
     record: (tenantId: string | null, target: string) =>

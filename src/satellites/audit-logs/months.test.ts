@@ -6,10 +6,10 @@ import { Database } from '../../kernel/database/database.ts'
 import { migrate } from '../../kernel/database/migrations.ts'
 import { createTestDatabase } from '../../testing/base/database.ts'
 import { AuditLogs } from './audit-logs.ts'
+import { tables } from './model/tables.ts'
 import { openMonths } from './months.fixture.ts'
-import { tables } from './tables.ts'
 
-const { query, kernel, log, setTime, record, months, connect } = openMonths()
+const { query, kernel, tenants, log, setTime, record, months, connect } = openMonths()
 
 const keptIn = async (): Promise<Record<string, number>> =>
   Object.fromEntries(
@@ -77,7 +77,7 @@ test('an installation without monthly partitions keeps and seals all its entries
     )
     expect(months).toEqual([{ n: 4 }]) // the present month, two future ones, and the default partition
 
-    const before = new AuditLogs({ ...kernel(), database })
+    const before = new AuditLogs({ ...kernel(), database }, tenants())
     const insert = `insert into multitenancy.audit_entries (id, tenant_id, action, actor_type, actor_id, actor_name, target, outcome, created_at)
       values ($1, 'acme', 'a.b', 'admin', 'a', 'a', 't', 'success', now())`
     // By a process of the previous version, which still runs.

@@ -11,8 +11,8 @@ import { LOCK_TIMEOUT_MS, type RetryOptions, retryOnLock } from '../../kernel/da
 import type { Kernel } from '../../kernel/kernel.ts'
 import { checkpointMac, isMac, keptFromMac, NO_HASH, sealOf } from './chain.ts'
 import type { MacKey } from './mac.ts'
+import { isAhead } from './model/seal-watermark.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
-import { isAhead } from './seal-watermark.ts'
 import { SEAL_LOCK } from './sealer.ts'
 import { VERIFY_LOCK } from './verification.ts'
 

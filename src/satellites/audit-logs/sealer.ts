@@ -8,9 +8,9 @@
 import type { Kernel } from '../../kernel/kernel.ts'
 import { digestOf, headMac, isMac, NO_HASH, sealOf, sealsMac } from './chain.ts'
 import type { MacKey } from './mac.ts'
+import { advanceWatermark, type Pass, startPass } from './model/seal-watermark.ts'
+import { NO_TENANT_KEY } from './model/tables.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
-import { advanceWatermark, type Pass, startPass } from './seal-watermark.ts'
-import { NO_TENANT_KEY } from './tables.ts'
 import { FIRST, isGenuine, type Position, READ_AT_ONCE, type Unsealed, unsealedAfter } from './unsealed.ts'
 
 /** Arbitrary constant. Sealers and retention hold this lock. */

@@ -8,8 +8,8 @@
 import type { Database } from '../../kernel/database/database.ts'
 import type { Batch, Stream } from '../../kernel/events/streams.ts'
 import { COLUMNS, membersOf } from './columns.ts'
-import { type AuditEntry, toEntry } from './entry.ts'
-import type { SealedEntryRow } from './tables.ts'
+import { type AuditEntry, toEntry } from './model/entry.ts'
+import type { SealedEntryRow } from './model/tables.ts'
 
 export const AUDIT_STREAM = 'audit.entries'
 

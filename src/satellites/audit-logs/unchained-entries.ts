@@ -2,8 +2,8 @@
 import type { Session } from '../../kernel/database/database.ts'
 import { membersOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
-import { isAhead } from './seal-watermark.ts'
-import { isInOurTime, NO_TENANT_KEY } from './tables.ts'
+import { isAhead } from './model/seal-watermark.ts'
+import { isInOurTime, NO_TENANT_KEY } from './model/tables.ts'
 import { FIRST, isGenuine, READ_AT_ONCE, type Recorded } from './unsealed.ts'
 
 export interface UnchainedEntry extends Recorded {

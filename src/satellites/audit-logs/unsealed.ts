@@ -3,8 +3,8 @@ import type { Database } from '../../kernel/database/database.ts'
 import { isMac, textOf, waitingMac } from './chain.ts'
 import { membersOf, valuesOf } from './columns.ts'
 import type { MacKey } from './mac.ts'
-import type { Pass } from './seal-watermark.ts'
-import { type AuditEntryRow, inOurTime } from './tables.ts'
+import type { Pass } from './model/seal-watermark.ts'
+import { type AuditEntryRow, inOurTime } from './model/tables.ts'
 
 export const READ_AT_ONCE = 1_000
 

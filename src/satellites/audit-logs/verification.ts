@@ -13,8 +13,8 @@ import { type Database, type Session, sqlState } from '../../kernel/database/dat
 import type { Kernel } from '../../kernel/kernel.ts'
 import { checkpointMac, digestOf, headMac, isMac, keptFromMac, NO_HASH, sealOf, sealsMac, textOf } from './chain.ts'
 import type { MacKey } from './mac.ts'
+import { inOurTime, NO_TENANT_KEY } from './model/tables.ts'
 import type { SealKeyStore } from './seal-key-store.ts'
-import { inOurTime, NO_TENANT_KEY } from './tables.ts'
 import { unchainedEntries, whatIsWrongWith } from './unchained-entries.ts'
 import { READ_AT_ONCE } from './unsealed.ts'
 

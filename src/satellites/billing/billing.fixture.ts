@@ -5,7 +5,7 @@
 
 import { type Provider, type ProviderOptions, startProvider } from '../../../test/support/provider/provider.ts'
 import { postgresStore } from '../../drivers/store/postgres.ts'
-import { createHttp } from '../../http/app.ts'
+import { createHttp, type Http } from '../../http/app.ts'
 import { createReceivers } from '../../http/receivers.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import type { EventOf, EventType } from '../../kernel/events/events.ts'
@@ -135,7 +135,9 @@ export async function openBilling(
     tenancy.on(type, (event: EventOf<EventType>) => void receivedEvents.push([type.name, event as Record<string, any>]))
   }
   const receivers = createReceivers(tenancy)
-  const http = createHttp(tenancy, { adminTokens: [{ name: 'admin', token: TOKEN }] })
+  // At its first use: a tenancy has one HTTP application, and a test may make its own.
+  let made: Http | undefined
+  const http = () => (made ??= createHttp(tenancy, { adminTokens: [{ name: 'admin', token: TOKEN }] }))
   let given = 0
 
   const open: OpenBilling = {
@@ -197,8 +199,8 @@ export async function openBilling(
       await open.process()
     },
     async call(method, path, body) {
-      const response = await http.fetch(
-        new Request(`http://localhost${http.prefix}${path}`, {
+      const response = await http().fetch(
+        new Request(`http://localhost${http().prefix}${path}`, {
           method,
           headers: { 'x-admin-token': TOKEN, ...(body === undefined ? {} : { 'content-type': 'application/json' }) },
           ...(body === undefined ? {} : { body: JSON.stringify(body) }),

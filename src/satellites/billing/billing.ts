@@ -10,6 +10,7 @@ import type { Tenants } from '../../tenants/tenants.ts'
 import { DunningCases } from './dunning/cases.ts'
 import { Inbox } from './inbox/inbox.ts'
 import { Receiver } from './inbox/receiver.ts'
+import { BillingList } from './listing.ts'
 import type { BillingDependencies } from './model/dependencies.ts'
 import { planOfItems } from './model/entitlement.ts'
 import { PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
@@ -49,6 +50,7 @@ export class Billing {
   readonly health: ProviderHealth
   readonly sync: Sync
   readonly views: Views
+  readonly listing: BillingList
   readonly tenantDeletion: TenantDeletion
   readonly counts = new EventCounts()
   readonly customers: Customers
@@ -89,6 +91,7 @@ export class Billing {
     this.health = new ProviderHealth(dependencies)
     this.sync = new Sync(services)
     this.views = new Views(services, this.windows)
+    this.listing = new BillingList(dependencies)
     if (Object.keys(settings.usage).length > 0 && !kernel.store.sums.outliveProcess) {
       kernel.log.warn('the store does not outlive the process: unreported usage will be lost when the process ends')
     }

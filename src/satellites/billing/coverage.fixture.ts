@@ -81,6 +81,7 @@ export const part: Part = {
   },
   operations: {
     'billing.get': { success: subscribed, wrong: { query: { all: 'yes' } }, also: { E_TENANT_NOT_FOUND: absent } },
+    'billing.list': { success: { ...subscribed, query: { status: 'active' } }, wrong: { query: { dunning: 'yes' } } },
     'billing.checkout': {
       success: { body: checkout },
       wrong: { body: { ...checkout, priceId: 'the price' } },
@@ -112,6 +113,7 @@ export const part: Part = {
   },
   commands: {
     'billing:show': { ...subscribed, line: ['{id}'] },
+    'billing:list': { ...subscribed, line: ['--limit', '1'] },
     'billing:checkout': {
       line: ['{id}', '--price', PRICE, '--success-url', checkout.successUrl, '--cancel-url', checkout.cancelUrl],
     },

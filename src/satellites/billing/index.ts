@@ -10,6 +10,7 @@ import {
 } from '../../tenants/tenant/events.ts'
 import { Billing } from './billing.ts'
 import { commands } from './commands.ts'
+import { contributions } from './contributions.ts'
 import { diagnoses } from './doctor.ts'
 import { jobs, schedule } from './jobs.ts'
 import { AddressNotAllowed, PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
@@ -19,6 +20,7 @@ import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { on } from './part.ts'
 import { providerSystem } from './processing/erasure.ts'
+import { searchProviders } from './search.ts'
 import { StripePayments } from './stripe/provider.ts'
 
 export type { Billing } from './billing.ts'
@@ -69,6 +71,8 @@ export const billing = (options?: BillingOptions) => {
       )
     },
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
+    searchProviders,
     receivers: [
       {
         path: settings?.webhook.path ?? DEFAULT_PATH,
@@ -93,6 +97,7 @@ export const billing = (options?: BillingOptions) => {
     work: (billing) => billing.work(),
     checks: { billing: (billing) => billing.check() },
     doctor: diagnoses,
+    ...contributions,
     metrics: ({ counts }) => [counts.series()],
     stop: (billing) => billing.stop(),
   })

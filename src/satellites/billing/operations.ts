@@ -1,14 +1,19 @@
 import { z } from 'zod'
+import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/api/export-format.ts'
+import { Page, pageOf } from '../../kernel/api/page.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
+import { SUBSCRIPTION_STATUSES } from './model/provider.ts'
 import { operation } from './part.ts'
 import {
   BillingOfTenant,
+  BillingSummary,
   CancelRequest,
   CheckoutRequest,
   CheckoutSession,
+  DUNNING_STATES,
   PortalRequest,
   PortalSession,
 } from './resource.ts'
@@ -33,6 +38,43 @@ export const operations = [
       arguments: tenant,
     },
     handle: (billing, { params }) => billing.of(params.id),
+  }),
+  operation({
+    name: 'billing.list',
+    method: 'GET',
+    path: '/billing',
+    summary: 'List or export the billing of all tenants that have or had a subscription, by tenant',
+    description:
+      'State at the last event of the provider. With `Accept: application/x-ndjson` or `text/csv` the response is an export: a stream ' +
+      'of all items that match the filters, without paging; `limit` and `cursor` have no effect.',
+    query: z.strictObject({
+      dunning: z
+        .enum(['open', ...DUNNING_STATES])
+        .optional()
+        .meta({ description: 'State of the dunning case; `open`: any' }),
+      status: z.enum(SUBSCRIPTION_STATUSES).optional().meta({ description: 'Status of the subscription' }),
+      plan: z
+        .string()
+        .min(1)
+        .max(128)
+        .optional()
+        .meta({ description: 'Current plan of the tenant. Rejected if the host decides plans' }),
+      ...Page.shape,
+    }),
+    reply: pageOf(BillingSummary),
+    streams: EXPORT_TYPES,
+    command: {
+      name: 'billing:list',
+      rows: ({ data }) =>
+        data.map(({ tenantId, plan, subscription, dunning }) => {
+          const { status = '', periodEnd = '' } = subscription ?? {}
+          return { tenantId, plan, status, periodEnd, dunning: dunning?.state ?? '', since: dunning?.since ?? '' }
+        }),
+    },
+    handle: async ({ listing }, { query, headers }) => {
+      const format = wantedFormat(headers)
+      return format ? exported(format, 'billing', await listing.export(format, query)) : listing.list(query)
+    },
   }),
   operation({
     name: 'billing.checkout',

@@ -51,6 +51,9 @@ export const ChangePlanRequest = z
   )
 export type ChangePlanRequest = z.input<typeof ChangePlanRequest>
 
+/** States of an open dunning case. */
+export const DUNNING_STATES = ['retrying', 'grace', 'downgraded', 'suspended'] as const
+
 export const BillingOfTenant = z
   .object({
     tenantId: z.string(),
@@ -78,7 +81,7 @@ export const BillingOfTenant = z
     dunning: z
       .object({
         subscriptionId: z.string(),
-        state: z.enum(['retrying', 'grace', 'downgraded', 'suspended']),
+        state: z.enum(DUNNING_STATES),
         attempt: z.number().int().meta({ description: 'Number of failed payments' }),
         graceUntil: moment.nullable(),
         since: moment,
@@ -97,3 +100,8 @@ export const BillingOfTenant = z
   })
   .meta({ id: 'TenantBilling' })
 export type BillingOfTenant = z.output<typeof BillingOfTenant>
+
+export const BillingSummary = BillingOfTenant.omit({ unreportedUsage: true })
+  .extend({ name: z.string().meta({ description: 'Name of the tenant' }) })
+  .meta({ id: 'BillingSummary' })
+export type BillingSummary = z.output<typeof BillingSummary>

@@ -15,6 +15,7 @@ export const branding = () =>
     tenantTables: ['branding'],
     service: (kernel) => new Branding(kernel),
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
     listeners: [on(TenantCloned, 'within', (branding, { sourceId, tenantId }) => branding.copy(sourceId, tenantId))],
   })
 

@@ -6,6 +6,11 @@ const deleted = { given: ['DELETE /tenants/{id}'] } as const
 const params = { key: 'new-checkout' } as const
 const body = { enabled: true, rolloutPercent: 25 } as const
 const given = ['PUT /tenants/{id}/feature-flags/new-checkout {"enabled":true,"rollout_percent":50}'] as const
+/** The first ones of all tenants, which no other case has. */
+const FIRST_KEYS = [
+  'PUT /tenants/{id}/feature-flags/0-first {"enabled":true}',
+  'PUT /tenants/{id}/feature-flags/0-second {"enabled":true}',
+] as const
 const context = { tenantId: '{id}', targetingKey: 'ann' } as const
 
 export const part: Part = {
@@ -52,6 +57,16 @@ export const part: Part = {
       wrong: { params, body: { tenantId: '{id}' } },
       needsNoDatabase: true, // an API process has the flags in memory
     },
+    'featureFlags.preview': {
+      success: { given, params, body: { rolloutPercent: 10, bucketKeys: ['ann', 7] } },
+      wrong: { params, body: { rolloutPercent: 10, bucketKeys: [] } },
+      also: { E_TENANT_NOT_FOUND: { ...absent, params, body: { bucketKeys: ['ann'] } } },
+    },
+    'featureFlags.listKeys': { success: { given }, wrong: { query: { limit: '0' } } },
+    'featureFlags.listTenants': {
+      success: { given, params, query: { enabled: 'true' } },
+      wrong: { params, query: { enabled: 'yes' } },
+    },
     'ofrep.evaluate': {
       success: { given, params, body: { context } },
       wrong: { params, body: { context: { tenantId: 'No Id' } } },
@@ -68,6 +83,15 @@ export const part: Part = {
     'tenant:flags:show': { given, line: ['{id}', 'new-checkout'] },
     'tenant:flags:set': { line: ['{id}', 'new-checkout', '--enabled', '--rollout', '25', '--bucket-key', 'userId'] },
     'tenant:flags:delete': { given, line: ['{id}', 'new-checkout'] },
+    'tenant:flags:preview': {
+      given,
+      line: ['{id}', 'new-checkout', '--rollout', '10', '--bucket-key', 'ann', '--bucket-key', 'bob'],
+    },
+    'flags:list': { given: FIRST_KEYS, line: ['--limit', '1'] },
+    'flags:tenants': {
+      given: ['PUT /tenants/{id}/feature-flags/of-one-tenant {"enabled":true}'],
+      line: ['of-one-tenant', '--enabled', 'true'],
+    },
     'tenant:flags:explain': {
       given,
       line: ['{id}', 'new-checkout', '--bucket-key', 'ann', '--attribute', 'plan=pro', '--attribute', 'seats=5'],

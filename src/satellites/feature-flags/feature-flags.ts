@@ -17,7 +17,14 @@ import type { Found, Whole } from './cache/known-flags.ts'
 import { FlagReads, unreadable } from './cache/reads.ts'
 import { SharedFlags } from './cache/shared.ts'
 import { FlagRecords, type FlagWritten } from './flag-records.ts'
-import { type FeatureFlag, type FlagRequest, type FlagSettings, isFlagKey } from './model/flag.ts'
+import {
+  type FeatureFlag,
+  type FlagFilter,
+  type FlagKeyCounts,
+  type FlagRequest,
+  type FlagSettings,
+  isFlagKey,
+} from './model/flag.ts'
 import {
   type Evaluation,
   type EvaluationContext,
@@ -27,6 +34,7 @@ import {
   REASONS,
   sourceOf,
 } from './model/rollout.ts'
+import type { FlagPreview, PreviewRequest } from './preview.ts'
 
 const ON = Promise.resolve(true)
 const OFF = Promise.resolve(false)
@@ -119,6 +127,26 @@ export class FeatureFlags<Flag extends string = string> {
   /** A page of a tenant's flags by key. Works for deleted tenants. @throws E_TENANT_NOT_FOUND */
   list(tenantId: string, options: PageOptions = {}): Promise<PageOf<FeatureFlag>> {
     return this.#records.list(tenantId, options)
+  }
+
+  /** A page of the keys of all tenants' flags, with the number of tenants by state. */
+  listKeys(options: PageOptions = {}): Promise<PageOf<FlagKeyCounts>> {
+    return this.#records.listKeys(options)
+  }
+
+  /** A page of the flags of all tenants with one key, by tenant. Returns an empty page for an unknown key. */
+  listTenants(key: string, options: FlagFilter & PageOptions = {}): Promise<PageOf<FeatureFlag>> {
+    return this.#records.listTenants(key, options)
+  }
+
+  /**
+   * Evaluates a rollout that is not saved for up to 1,000 values. Absent members are those of the present flag.
+   *
+   * @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST
+   * @example const { on } = await tenancy.featureFlags.preview('acme', 'new-editor', { rolloutPercent: 20, bucketKeys: ids })
+   */
+  preview(tenantId: string, key: string, request: PreviewRequest): Promise<FlagPreview> {
+    return this.#records.preview(tenantId, key, request)
   }
 
   /** @throws E_FLAG_NOT_FOUND, and as `list` */

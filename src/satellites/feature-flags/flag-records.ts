@@ -3,6 +3,7 @@
  * all processes. A write without a change has none of these.
  */
 import { randomUUID } from 'node:crypto'
+import { sql } from 'kysely'
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -14,7 +15,9 @@ import { FlagNotFound } from './model/errors.ts'
 import { FeatureFlagChanged } from './model/events.ts'
 import {
   type FeatureFlag,
+  type FlagFilter,
   FlagKey,
+  type FlagKeyCounts,
   type FlagRequest,
   type FlagSettings,
   sameSettings,
@@ -23,6 +26,7 @@ import {
   toFlag,
 } from './model/flag.ts'
 import type { FlagRow, FlagTables } from './model/tables.ts'
+import { type FlagPreview, PreviewRequest, previewOf } from './preview.ts'
 
 export interface FlagWritten {
   readonly flag: FeatureFlag
@@ -46,6 +50,41 @@ export class FlagRecords {
     const order = { columns: ['key'], direction: 'asc' } as const
     const keyset = { name: 'featureFlags', filters: [tenantId], order, item: toFlag }
     return cursors.keysetPage(this.#rows(tenantId), keyset, page)
+  }
+
+  /** Counts of all tenants by key. Sorted by the index, so a page reads only its keys. */
+  async listKeys(page: PageOptions): Promise<PageOf<FlagKeyCounts>> {
+    const counts = this.#kernel.database
+      .query<FlagTables>()
+      .selectFrom('featureFlags')
+      .select(({ fn }) => [
+        'key',
+        fn.countAll<number>().as('tenants'),
+        sql<number>`count(*) filter (where enabled and rollout_percent is null)`.as('on'),
+        sql<number>`count(*) filter (where enabled and rollout_percent is not null)`.as('inRollout'),
+        sql<number>`count(*) filter (where not enabled)`.as('off'),
+      ])
+      .groupBy('key')
+    const order = { columns: ['key'], direction: 'asc' } as const
+    const keyset = { name: 'featureFlags.keys', order, item: (row: FlagKeyCounts) => row }
+    return this.#kernel.cursors.keysetPage(counts, keyset, page)
+  }
+
+  /** Flags of all tenants with this key. */
+  async listTenants(key: string, { enabled, ...page }: FlagFilter & PageOptions): Promise<PageOf<FeatureFlag>> {
+    let rows = this.#kernel.database.query<FlagTables>().selectFrom('featureFlags').selectAll().where('key', '=', key)
+    if (enabled !== undefined) rows = rows.where('enabled', '=', enabled)
+    const order = { columns: ['tenantId'], direction: 'asc' } as const
+    const keyset = { name: 'featureFlags.tenants', filters: [key, enabled], order, item: toFlag }
+    return this.#kernel.cursors.keysetPage(rows, keyset, page)
+  }
+
+  async preview(tenantId: string, key: string, request: PreviewRequest): Promise<FlagPreview> {
+    const { bucketKeys, ...edits } = parsed(PreviewRequest, request)
+    await assertTenantExists(this.#kernel.database, tenantId)
+    const present = (await this.#row(tenantId, parsed(FlagKey, key, 'key'))) ?? { enabled: false, rolloutPercent: null }
+    const { enabled, rolloutPercent } = { ...present, ...edits }
+    return previewOf({ key, enabled, rolloutPercent }, bucketKeys)
   }
 
   async get(tenantId: string, key: string): Promise<FeatureFlag> {

@@ -46,6 +46,7 @@ export const featureFlags = <const Flag extends string = never>(
   const settings = parsed(Options, options, 'featureFlags')
   return defineSatellite({
     name: 'featureFlags',
+    console: new URL('./console/index.tsx', import.meta.url),
     summary: 'Flags for each tenant: on, off, or on for a stable percentage; OpenFeature and OFREP',
     sharedOptions: { ...optionTexts({ cacheTtl: settings.cacheTtl }), ...sharedNames('flags', settings.flags) },
     tables,

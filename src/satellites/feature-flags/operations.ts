@@ -7,8 +7,9 @@ import { attribute, editsOf, rollout, whyOf } from './command-texts.ts'
 import { EvaluationReply, EvaluationRequest } from './evaluation-request.ts'
 import type { FlagWritten } from './flag-records.ts'
 import { FlagNotFound } from './model/errors.ts'
-import { FeatureFlag, FlagBody, FlagEdits, FlagKey } from './model/flag.ts'
+import { FeatureFlag, FlagBody, FlagEdits, FlagKey, FlagKeyCounts } from './model/flag.ts'
 import { operation, resource } from './part.ts'
+import { FlagPreview, PreviewRequest } from './preview.ts'
 
 const ofTenant = z.object({ id: TenantId })
 const byKey = z.object({ id: TenantId, key: FlagKey })
@@ -122,6 +123,75 @@ export const operations = [
       record: (_, { params: { key } }) => ({ key, deleted: true }),
     },
     handle: (flags, { params }) => flags.delete(params.id, params.key),
+  }),
+  operation({
+    name: 'featureFlags.preview',
+    method: 'POST',
+    path: '/tenants/{id}/feature-flags/{key}/preview',
+    summary: 'Evaluate an unsaved rollout for up to 1,000 values; changes nothing',
+    description:
+      'For each value: on or off, the reason, its bucket, and the lowest percentage with which the flag is on for it. Absent members ' +
+      'of the rollout are those of the present flag. A flag that does not exist is off.',
+    params: byKey,
+    body: PreviewRequest,
+    reply: FlagPreview,
+    errors: [TenantNotFound],
+    command: {
+      name: 'tenant:flags:preview',
+      arguments: ofFlag,
+      options: {
+        bucketKeys: { flags: '--bucket-key <value...>', summary: 'values that decide, such as ids of users' },
+        enabled: 'as if it was on, for all contexts or for the percentage',
+        disabled: { flags: '--disabled', summary: 'as if it was off' },
+        rolloutPercent: {
+          flags: '--rollout <percent>',
+          summary: 'percentage of contexts; none: all contexts',
+          parse: rollout,
+        },
+      },
+      body: ({ bucketKeys, ...given }) => ({ ...(editsOf(given) as object), bucketKeys }),
+      rows: ({ data }) => data,
+      message: ({ on, data }) => `on for ${on} of ${data.length}`,
+    },
+    handle: (flags, { params: { id, key }, body }) => flags.preview(id, key, body),
+  }),
+  operation({
+    name: 'featureFlags.listKeys',
+    method: 'GET',
+    path: '/feature-flags',
+    summary: "List the keys of all tenants' flags, with the number of tenants by state",
+    query: z.strictObject({ ...Page.shape }),
+    reply: pageOf(FlagKeyCounts),
+    command: 'flags:list',
+    handle: (flags, { query }) => flags.listKeys(query),
+  }),
+  operation({
+    name: 'featureFlags.listTenants',
+    method: 'GET',
+    path: '/feature-flags/{key}/tenants',
+    summary: 'List the flags of all tenants with one key, by tenant',
+    description: 'Returns an empty list if no tenant has the flag.',
+    params: z.object({ key: FlagKey }),
+    query: z.strictObject({
+      enabled: z
+        .enum(['true', 'false'])
+        .transform((text) => text === 'true')
+        .optional()
+        .meta({ description: '`true`: on, also for a percentage; `false`: off' }),
+      ...Page.shape,
+    }),
+    reply: pageOf(FeatureFlag),
+    command: {
+      name: 'flags:tenants',
+      summary: 'List the tenants that have a flag, and its state',
+      arguments: { key: ofFlag.key },
+      options: { enabled: { flags: '--enabled <true|false>', summary: 'only tenants for which it is on, or off' } },
+      rows: ({ data }) =>
+        data.map(({ tenantId, enabled, rolloutPercent, bucketKey, updatedAt }) => {
+          return { tenantId, enabled, rolloutPercent, bucketKey, updatedAt }
+        }),
+    },
+    handle: (flags, { params, query }) => flags.listTenants(params.key, query),
   }),
   operation({
     name: 'featureFlags.evaluate',

@@ -12,6 +12,10 @@ export const part: Part = {
       wrong: { query: { active: 'yes' } },
       also: { E_TENANT_NOT_FOUND: absent },
     },
+    'impersonations.listAll': {
+      success: { given: started, query: { tenantId: '{id}', active: 'true' } },
+      wrong: { query: { tenant: 'acme' } },
+    },
     'impersonations.start': {
       success: { body },
       wrong: { body: { ...body, reason: ' ' } },
@@ -29,6 +33,7 @@ export const part: Part = {
   commands: {
     'tenant:impersonate': { line: ['{id}', 'user-42', '--reason', 'Ticket 4711', '--duration', '60'] },
     'tenant:impersonate:list': { given: started, line: ['{id}', '--active'] },
+    'impersonations:list': { given: started, line: ['--tenant', '{id}', '--active'] },
     'tenant:impersonate:end': { given: started, line: ['{sessionId}'] },
   },
 }

@@ -372,6 +372,24 @@ describe('the list of sessions', () => {
     await expect(of(id, true)).rejects.toThrow(inCode('E_INVALID_REQUEST'))
   })
 
+  test('the list of all tenants has sessions of each, the newest first, and filters active ones and one tenant', async () => {
+    const other = await anyTenant(tenancy)
+    const first = await start(id)
+    clock.advance(1_000)
+    const second = await start(other)
+    clock.advance(1_000)
+    const ended = await start(other)
+    await tenancy.impersonation.end(ended.sessionId)
+    const idsOf = async (options: Parameters<typeof tenancy.impersonation.listAll>[0]) =>
+      (await tenancy.impersonation.listAll({ limit: 200, ...options })).data.map(({ sessionId }) => sessionId)
+    expect((await idsOf({})).slice(0, 3)).toEqual([ended.sessionId, second.sessionId, first.sessionId])
+    expect((await idsOf({ active: true })).slice(0, 2)).toEqual([second.sessionId, first.sessionId])
+    expect(await idsOf({ tenantId: other })).toEqual([ended.sessionId, second.sessionId])
+    expect(await idsOf({ tenantId: other, active: false })).toEqual([ended.sessionId])
+    const { nextCursor } = await tenancy.impersonation.listAll({ limit: 1 })
+    expect((await idsOf({ limit: 1, cursor: nextCursor ?? '' }))[0]).toBe(second.sessionId)
+  })
+
   test('the list filters active and ended sessions', async () => {
     const expired = await start(id, { durationSeconds: 1 })
     clock.advance(2_000)

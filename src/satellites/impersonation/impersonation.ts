@@ -37,6 +37,8 @@ import { hashOf, newToken } from './token.ts'
 const RECORD_TIMEOUT_MS = 5_000
 const PATH_LENGTH = 2_000
 
+type ListAllOptions = Partial<ListOptions> & { readonly tenantId?: string | undefined }
+
 /** Session and actor of an accepted request. */
 interface Authenticated {
   readonly tenantId: string
@@ -111,6 +113,16 @@ export class Impersonations {
     return this.#sessions.list(tenantId, { ...options, limit })
   }
 
+  /** Sessions for the timeline of a tenant, the newest first. @param from inclusive */
+  startedBefore(...range: Parameters<Sessions['startedBefore']>): Promise<ImpersonationRow[]> {
+    return this.#sessions.startedBefore(...range)
+  }
+
+  /** As `list`, of all tenants or of one, which may be unknown. */
+  async listAll({ limit = 50, tenantId, ...options }: ListAllOptions = {}): Promise<PageOf<Impersonation>> {
+    return this.#sessions.list(tenantId, { ...options, limit })
+  }
+
   /** The active session of a token; records nothing. @throws E_IMPERSONATION_INVALID, E_DEPENDENCY_UNAVAILABLE */
   async verify(tenantId: string, token: string): Promise<ActiveImpersonation> {
     const tokenHash = hashOf(token)
@@ -174,7 +186,7 @@ export class Impersonations {
   #record(tenantId: string, impersonation: ActiveImpersonation, method: string, path: string): Promise<void> {
     const { userId, reason } = impersonation
     const action = 'impersonations.request'
-    const change = { action, tenantId, target: `user:${userId}`, after: { method, path, reason } }
+    const change = { action, tenantId, target: `user:${userId}`, after: { method, path, reason }, isChange: false }
     return enterContext(impersonated(currentContext(), impersonation), () => recordChange(this.#kernel.events, change))
   }
 

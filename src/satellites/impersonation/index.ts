@@ -5,7 +5,9 @@ import { Forbidden, ImpersonationInvalid } from './errors.ts'
 import { ImpersonationEnded, ImpersonationStarted } from './events.ts'
 import { Impersonations } from './impersonation.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { on } from './part.ts'
+import { searchProviders } from './search.ts'
 import { type ImpersonationOptions, Options, withDefaults } from './settings.ts'
 import { tables } from './tables.ts'
 
@@ -27,6 +29,9 @@ export const impersonation = (options: ImpersonationOptions = {}) => {
     events: [ImpersonationStarted, ImpersonationEnded],
     service: (kernel) => new Impersonations(kernel, durations),
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
+    ...contributions,
+    searchProviders,
     errors: [ImpersonationInvalid, Forbidden],
     listeners: [on(TenantDeleted, 'within', (all, { tenantId }) => all.endAll(tenantId))],
   })

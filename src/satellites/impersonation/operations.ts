@@ -9,7 +9,25 @@ import { NewImpersonation } from './settings.ts'
 
 const ofTenant = z.object({ id: TenantId })
 const tenant = { id: 'id of the tenant' }
-const flag = z.enum(['true', 'false']).transform((text) => text === 'true')
+const filters = {
+  active: z
+    .enum(['true', 'false'])
+    .transform((text) => text === 'true')
+    .optional()
+    .meta({ description: '`true`: active ones; `false`: ended or expired ones' }),
+}
+
+const rowOf = ({
+  sessionId,
+  userId,
+  actor,
+  reason,
+  createdAt,
+  expiresAt,
+  endedAt,
+}: Omit<Impersonation, 'tenantId'>) => {
+  return { sessionId, userId, actor: actor.name, reason, createdAt, expiresAt, endedAt }
+}
 
 export const operations = [
   operation({
@@ -18,10 +36,7 @@ export const operations = [
     path: '/tenants/{id}/impersonations',
     summary: "List a tenant's impersonations, the newest first",
     params: ofTenant,
-    query: z.strictObject({
-      active: flag.optional().meta({ description: '`true`: active ones; `false`: ended or expired ones' }),
-      ...Page.shape,
-    }),
+    query: z.strictObject({ ...filters, ...Page.shape }),
     reply: pageOf(Impersonation),
     errors: [TenantNotFound],
     command: {
@@ -29,12 +44,23 @@ export const operations = [
       arguments: tenant,
       options: { active: 'only active ones' },
       readsAllPages: true,
-      rows: ({ data }) =>
-        data.map(({ sessionId, userId, actor, reason, createdAt, expiresAt, endedAt }) => {
-          return { sessionId, userId, actor: actor.name, reason, createdAt, expiresAt, endedAt }
-        }),
+      rows: ({ data }) => data.map(rowOf),
     },
     handle: (impersonations, { params, query }) => impersonations.list(params.id, query),
+  }),
+  operation({
+    name: 'impersonations.listAll',
+    method: 'GET',
+    path: '/impersonations',
+    summary: 'List the impersonations of all tenants, the newest first',
+    query: z.strictObject({ tenantId: TenantId.optional(), ...filters, ...Page.shape }),
+    reply: pageOf(Impersonation),
+    command: {
+      name: 'impersonations:list',
+      options: { tenantId: { flags: '--tenant <id>', summary: 'only this tenant' }, active: 'only active ones' },
+      rows: ({ data }) => data.map(({ tenantId, ...session }) => ({ tenantId, ...rowOf(session) })),
+    },
+    handle: (impersonations, { query }) => impersonations.listAll(query),
   }),
   operation({
     name: 'impersonations.start',

@@ -9,7 +9,7 @@
  * - The server ends unresponsive transactions. After its time limit, an end proceeds, because the row itself is not locked.
  */
 import { sql } from 'kysely'
-import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
+import { keysetQuery, NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import { sqlState } from '../../kernel/database/database.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -41,6 +41,8 @@ export interface ListOptions {
   readonly limit: number
   readonly cursor?: string | undefined
 }
+
+export type StartKey = Pick<ImpersonationRow, 'createdAt' | 'id'>
 
 export type NewSession = Pick<
   ImpersonationRow,
@@ -109,15 +111,23 @@ export class Sessions {
     return rows
   }
 
-  /** The newest first. */
-  list(tenantId: string, { active, ...page }: ListOptions): Promise<PageOf<Impersonation>> {
-    let query = this.#rows().where('tenantId', '=', tenantId)
+  /** The newest first. Without a tenant: of all tenants. */
+  list(tenantId: string | undefined, { active, ...page }: ListOptions): Promise<PageOf<Impersonation>> {
+    let query = this.#rows()
+    if (tenantId !== undefined) query = query.where('tenantId', '=', tenantId)
     if (active !== undefined) {
       const isOn = sql<boolean>`ended_at is null and expires_at > ${sql.raw(now(String(this.#shiftMs)))}`
       query = query.where(active ? isOn : sql<boolean>`not (${isOn})`)
     }
     const keyset = { name: 'impersonations', filters: [tenantId, active], order: NEWEST_FIRST, item: toImpersonation }
     return this.#kernel.cursors.keysetPage(query, keyset, page)
+  }
+
+  /** For the timeline of a tenant: the newest first, after a sort key. @param from inclusive */
+  startedBefore(tenantId: string, after: StartKey, from: Date | undefined, limit: number): Promise<ImpersonationRow[]> {
+    const ofTenant = this.#rows().where('tenantId', '=', tenantId)
+    const query = from ? ofTenant.where('createdAt', '>=', from) : ofTenant
+    return keysetQuery(query, NEWEST_FIRST, after, limit).execute()
   }
 
   /** Waits for holders of these sessions, for a limited time. Restores the limit of the present transaction, which may be the caller's. */

@@ -40,4 +40,14 @@ export const tables: readonly Migration[] = [
       create index impersonations_page on impersonations (tenant_id, created_at desc, id desc);
     `,
   },
+  {
+    // Most sessions expire without an end, so active ones are found by `expires_at`.
+    name: '0002_impersonations_of_all',
+    up: [
+      'drop index concurrently if exists impersonations_of_all',
+      'create index concurrently impersonations_of_all on impersonations (created_at desc, id desc)',
+      'drop index concurrently if exists impersonations_open',
+      'create index concurrently impersonations_open on impersonations (expires_at) where ended_at is null',
+    ],
+  },
 ]

@@ -16,6 +16,10 @@ export const part: Part = {
       success: { query: { tenantId: '{id}' } },
       wrong: { query: { from: 'yesterday' } },
     },
+    'metrics.sums': {
+      success: { query: { key: 'pages', by: 'tenant', top: '5' } },
+      wrong: { query: { key: 'pages', from: '2020-01-01', to: '2022-01-01' } },
+    },
   },
   happenings: {
     [COUNTED]: async ({ api: { tenancy } }, { id = '' }) => {
@@ -28,6 +32,7 @@ export const part: Part = {
   commands: {
     'tenant:metrics:list': { given: [COUNTED], line: ['{id}', '--key', 'pages', '--from', '2026-01-01'] },
     'metrics:list': { given: [COUNTED], line: ['--tenant', '{id}'] },
+    'metrics:sums': { given: [COUNTED], line: ['pages', '--tenant', '{id}'] },
     'tenant:metrics:flush': { line: [] },
   },
   jobs: { FlushMetrics: { data: {} } },

@@ -32,6 +32,7 @@ export const metrics = <const Key extends string = never>(
   const settings = parsed(Options, options, 'metrics')
   return defineSatellite({
     name: 'metrics',
+    console: new URL('./console/index.tsx', import.meta.url),
     summary: 'Usage of tenants by day and key: requests, errors and bytes of guarded routes, and keys of the host',
     sharedOptions: {
       ...optionTexts({ retentionDays: settings.retentionDays }),

@@ -28,6 +28,7 @@ import { FORMATS, FORMATS_OF_ALL, type Metric, type MetricOfTenant } from './met
 import { type MetricFilter, metricsOf, metricsOfAll } from './readings.ts'
 import { type Flushed, Rollup } from './rollup.ts'
 import { StoreFlush } from './store-flush.ts'
+import { type MetricSums, SumsOfMetrics, type SumsRequest } from './sums.ts'
 import { WriteThrough } from './write-through.ts'
 
 const STORE_FLUSH_INTERVAL_MS = 1_000
@@ -53,6 +54,7 @@ export class TenantMetrics<Key extends string = string> {
   readonly #writeThrough: WriteThrough
   readonly #rollup: Rollup
   readonly #declared: DeclaredNames
+  readonly #sums: SumsOfMetrics
   #timer: NodeJS.Timeout | undefined
   #isStopped = false
 
@@ -63,6 +65,7 @@ export class TenantMetrics<Key extends string = string> {
     this.#storeFlush = new StoreFlush(kernel, this.#localCounters)
     this.#writeThrough = new WriteThrough(kernel.store)
     this.#rollup = new Rollup(kernel, retentionDays)
+    this.#sums = new SumsOfMetrics(kernel.database)
     this.traffic = {
       requestEnded: (tenantId, status, bodyBytes) => {
         this.#localCounters.countResponse(this.#today(), tenantId, status, bodyBytes)
@@ -130,6 +133,15 @@ export class TenantMetrics<Key extends string = string> {
       { name: 'metrics of all', filters: [tenantId, key, from, to], order, item: (metric: MetricOfTenant) => metric },
       { limit, cursor },
     )
+  }
+
+  /**
+   * Sums of a key by day, or the tenants with the greatest sums; as of the last rollup. Default: 14 days.
+   *
+   * @example const { data } = await tenancy.metrics.sums({ key: 'requests', by: 'tenant', top: 5 })
+   */
+  sums(request: SumsRequest): Promise<MetricSums> {
+    return this.#sums.read(request, this.#kernel.clock.now())
   }
 
   /** All metrics of a tenant as text, as in `list`. */

@@ -43,6 +43,7 @@ interface Alert<Type extends EventType> {
 }
 
 export class Alerts {
+  readonly database: Kernel['database']
   readonly #kernel: Pick<Kernel, 'database' | 'events' | 'log'>
   /** With `maxSize`, because `max` reserves 2.7 MiB for all entries. */
   readonly #reported = new LRUCache<string, true>({ maxSize: REMEMBERED, sizeCalculation: () => 1 })
@@ -51,6 +52,7 @@ export class Alerts {
   #reporting: Promise<void> | undefined
 
   constructor(kernel: Pick<Kernel, 'database' | 'events' | 'log'>) {
+    this.database = kernel.database
     this.#kernel = kernel
   }
 
@@ -120,7 +122,7 @@ export class Alerts {
       const inserted = await database
         .query<QuotaTables>()
         .insertInto('quotaAlerts')
-        .values({ day: dateOf(day), tenantId: payload.tenantId, quota: payload.quota, kind })
+        .values({ day: dateOf(day), tenantId: payload.tenantId, quota: payload.quota, kind, raisedAt: new Date(nowMs) })
         .onConflict((conflict) => conflict.doNothing())
         .returning('kind')
         .executeTakeFirst()

@@ -1,11 +1,15 @@
 /** Cases of this satellite for coverage.test.ts. */
 import type { Part } from '../../../test/contract/row.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import type { quotas } from './index.ts'
 
 const absent = { tenant: 'none' } as const
 const deleted = { given: ['DELETE /tenants/{id}'] }
 const one = { params: { quota: 'exports' } }
 /** The limit of the plan, minus one. */
 const nearlyAll = ['POST /tenants/{id}/quotas/exports/track {"amount":9}']
+
+const RANKED = 'exports far above the limit'
 
 export const part: Part = {
   operations: {
@@ -14,6 +18,7 @@ export const part: Part = {
       wrong: { params: { id: 'No Id' } },
       also: { E_TENANT_NOT_FOUND: absent },
     },
+    'quotas.top': { success: { query: { quota: 'exports' } }, wrong: { query: { above: '0.1' } } },
     'quotas.setUsage': {
       success: { body: { quota: 'exports', value: 9.5 } },
       wrong: { body: { quota: 'exports', value: -1 } },
@@ -58,7 +63,16 @@ export const part: Part = {
       also: { E_TENANT_NOT_FOUND: { ...one, ...absent } },
     },
   },
+  happenings: {
+    [RANKED]: async ({ api: { tenancy } }, { id = '' }) => {
+      const { quotas: counted } = tenancy as unknown as Tenancy<[ReturnType<typeof quotas>]>
+      await counted.track(id, 'exports', 1_000)
+      await counted.usageRecords.write()
+      return {}
+    },
+  },
   commands: {
+    'quotas:top': { given: [RANKED], line: ['--quota', 'exports', '--above', '1.5', '--limit', '1'] },
     'tenant:quotas:show': { line: ['{id}'] },
     'tenant:quotas:set': { line: ['{id}', 'exports', '2.5'] },
     'tenant:quotas:reset': { line: ['{id}', 'exports'] },

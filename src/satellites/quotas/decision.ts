@@ -1,6 +1,6 @@
 /** Pure rules of a quota decision: whether an amount fits, when the day ends, which headers the response has. */
 import { z } from 'zod'
-import { DAY_MS, dayOf } from '../../kernel/store/counters.ts'
+import { DAY_MS, dayOf, type Reading } from '../../kernel/store/counters.ts'
 
 export const Decision = z
   .object({
@@ -27,6 +27,20 @@ export const remainingOf = (usage: number, limit: number | null): number | null 
 export const midnightAfter = (nowMs: number): number => (dayOf(nowMs) + 1) * DAY_MS
 
 let latest = { day: Number.NaN, text: '' }
+
+/** Whether `amount` more fits over a reading. Undefined: the store is unavailable, and everything fits. */
+export function decisionOver(reading: Reading | undefined, amount: number, limit: number | null, now: Date): Decision {
+  const usage = reading?.today ?? reading?.gauge ?? 0
+  const isGauge = reading?.today === null && reading.gauge !== null
+  return {
+    allowed: !reading || fits(usage, amount, limit),
+    usage,
+    limit,
+    remaining: remainingOf(usage, limit),
+    resetAt: isGauge ? null : resetAtOf(reading?.nowMs ?? now.getTime()),
+    degraded: !reading,
+  }
+}
 
 /** The midnight that ends the day of `nowMs`. Cached, because every request needs it and it changes once a day. */
 export function resetAtOf(nowMs: number): string {

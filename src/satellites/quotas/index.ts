@@ -4,6 +4,7 @@ import { defineSatellite, type NamedSatellite, optionTexts, type ServiceType } f
 import { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 import { operations } from './operations.ts'
 import { Options, type QuotasOptions } from './options.ts'
+import { contributions } from './overview.ts'
 import { postedTracks } from './posted-tracks.ts'
 import { Quotas } from './quotas.ts'
 import { tables } from './tables.ts'
@@ -13,6 +14,7 @@ export { QuotaExceeded, QuotaExceeded as QuotaExceededException, QuotaNotFound }
 export { QuotaThresholdReached, QuotaTracked, TenantQuotaExceeded } from './events.ts'
 export type { QuotasOptions } from './options.ts'
 export type { QuotaAmount, QuotaSnapshot } from './outcome.ts'
+export type { QuotaUse, RankingFilter } from './ranking.ts'
 
 interface QuotasType extends ServiceType {
   readonly service: Quotas<this['names']['quota']>
@@ -33,19 +35,24 @@ export const quotas = <const Quota extends string = never>(
   const settings = parsed(Options, options, 'quotas')
   return defineSatellite({
     name: 'quotas',
+    console: new URL('./console/index.tsx', import.meta.url),
     summary: 'Limits of plans: exact counters of a UTC day, rejection with 429',
     sharedOptions: {
       ...optionTexts({ headers: settings.headers ?? true }),
       ...sharedNames('unlimited', settings.unlimited),
     },
     tables,
-    tenantTables: ['quota_alerts'],
+    tenantTables: ['quota_alerts', 'quota_usage'],
     events: [QuotaTracked, QuotaThresholdReached, TenantQuotaExceeded],
     service: (kernel, tenants) => new Quotas(kernel, tenants, settings),
     operations,
     outbox: [postedTracks],
+    ...contributions,
     metrics: (quotas) => [quotas.counts.series()],
-    stop: (quotas) => quotas.alerts.stop(),
+    stop: async ({ alerts, usageRecords }) => {
+      await alerts.stop()
+      await usageRecords.stop()
+    },
   })
 }
 

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { type Input, Reply } from '../../kernel/api/operation.ts'
+import { Page, pageOf } from '../../kernel/api/page.ts'
 import { part } from '../../kernel/part.ts'
 import { COUNTER_NAME } from '../../kernel/store/counters.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
@@ -7,6 +8,8 @@ import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { Decision } from './decision.ts'
 import { QuotaExceeded, QuotaNotFound, RATE_LIMIT } from './errors.ts'
 import type { Quotas } from './quotas.ts'
+import { DEFAULT_SHARE, QuotaUse } from './ranking.ts'
+import { RECORDED_FROM } from './usage-records.ts'
 
 const { operation } = part<Quotas>()
 
@@ -15,6 +18,8 @@ const QuotaName = z
   .regex(COUNTER_NAME, `must match ${COUNTER_NAME.source}`)
   .meta({ description: 'Name in the limits of the plans' })
 const Amount = z.int().min(0).meta({ description: 'Default 1; 0 counts nothing and returns the usage' })
+
+const NO_SHARE = `must be a number of ${RECORDED_FROM} or more`
 
 const byId = z.object({ id: TenantId })
 const byQuota = z.object({ id: TenantId, quota: QuotaName })
@@ -72,6 +77,38 @@ export const operations = [
       message: ({ plan }) => `plan: ${plan}`,
     },
     handle: (quotas, { params }) => quotas.snapshot(params.id),
+  }),
+  operation({
+    name: 'quotas.top',
+    method: 'GET',
+    path: '/tenant-quotas',
+    summary: 'List tenants by the share of a limit that they have used, the greatest first',
+    description:
+      'As of the last recorded change: usage is recorded from half of the smallest limit of all plans on, within about a second, when it ' +
+      'has changed by a hundredth of the limit. A limit of 0 has no share. `quotas.get` has the exact usage of one tenant.',
+    query: z.strictObject({
+      quota: QuotaName.optional(),
+      above: z
+        .string()
+        .regex(/^\d{1,9}(\.\d{1,9})?$/, NO_SHARE)
+        .transform(Number)
+        .pipe(z.number().min(RECORDED_FROM, NO_SHARE))
+        .optional()
+        .meta({ description: `Smallest share, ${RECORDED_FROM} or more; default ${DEFAULT_SHARE}`, example: '0.8' }),
+      ...Page.shape,
+    }),
+    reply: pageOf(QuotaUse),
+    command: {
+      name: 'quotas:top',
+      options: {
+        above: { flags: '--above <share>', summary: `smallest share of the limit; default ${DEFAULT_SHARE}` },
+      },
+      rows: ({ data }) =>
+        data.map(({ tenantId, plan, quota, usage, limit, share }) => {
+          return { tenantId, plan, quota, usage, limit, share: `${Math.round(share * 100)} %` }
+        }),
+    },
+    handle: (quotas, { query }) => quotas.top(query),
   }),
   operation({
     name: 'quotas.setUsage',

@@ -9,7 +9,7 @@
  * Check and count are one step of the store. While the store is unavailable, `resilience.redis.quota` decides: open allows everything
  * and publishes `DependencyDegraded` each time; closed is 503, never 429. `setUsage`, `reset` and `snapshot` are always 503.
  */
-
+import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { assertDeclared, type DeclaredNames, declaredNames } from '../../kernel/declarations/declared-names.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -20,7 +20,7 @@ import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import type { TenantRecord } from '../../tenants/tenant/tenant.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import { Alerts } from './alerts.ts'
-import { type Decision, fits, remainingOf, resetAtOf } from './decision.ts'
+import { type Decision, decisionOver } from './decision.ts'
 import { QuotaNotFound } from './errors.ts'
 import { QuotaTracked } from './events.ts'
 import type { QuotasOptions } from './options.ts'
@@ -35,9 +35,11 @@ import {
   rejectionOf,
 } from './outcome.ts'
 import { postTrack } from './posted-tracks.ts'
+import { type QuotaUse, type RankingFilter, rankingOf } from './ranking.ts'
 import { recorded } from './recorded.ts'
 import { DecisionCounts } from './series.ts'
 import { knownTenant, usableTenant } from './tenants.ts'
+import { UsageRecords } from './usage-records.ts'
 
 type UsageMode = 'track' | 'consume'
 
@@ -46,6 +48,7 @@ type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 export class Quotas<Quota extends string = string> {
   readonly counts = new DecisionCounts()
   readonly alerts: Alerts
+  readonly usageRecords: UsageRecords
   readonly afterCommit: (work: () => unknown) => void
   readonly #kernel: Kernel
   readonly #tenants: KnownTenants
@@ -58,6 +61,7 @@ export class Quotas<Quota extends string = string> {
     this.#hasHeaders = headers
     this.#declared = declaredNames(unlimited && [...unlimited, ...tenants.plans.limitedQuotas()])
     this.alerts = new Alerts(kernel)
+    this.usageRecords = new UsageRecords(kernel, tenants.plans)
     this.afterCommit = (work) => kernel.database.afterCommit(work)
   }
 
@@ -108,19 +112,7 @@ export class Quotas<Quota extends string = string> {
     assertDeclared(this.#declared, quota, 'quota')
     checkTakes([{ name: quota, amount, limit: null }])
     const { limits } = await this.#tenants.plans.resolve(await this.#usable(tenantId))
-    const limit = limits.get(quota) ?? null
-    const reading = await this.#read(tenantId, quota)
-    const usage = reading?.today ?? reading?.gauge ?? 0
-    const nowMs = reading?.nowMs ?? this.#kernel.clock.now().getTime()
-    const isGauge = reading?.today === null && reading.gauge !== null
-    return {
-      allowed: !reading || fits(usage, amount, limit),
-      usage,
-      limit,
-      remaining: remainingOf(usage, limit),
-      resetAt: isGauge ? null : resetAtOf(nowMs),
-      degraded: !reading,
-    }
+    return decisionOver(await this.#read(tenantId, quota), amount, limits.get(quota) ?? null, this.#kernel.clock.now())
   }
 
   /** Today's counter if it exists, otherwise the gauge, otherwise 0. */
@@ -140,6 +132,7 @@ export class Quotas<Quota extends string = string> {
     const nowMs = await this.#written(this.#kernel.store.counters.put(tenantId, quota, value))
     const request = { quota, amount: value, limit: plan.limits.get(quota) ?? null }
     this.alerts.ofUse(tenantId, plan.plan, request, value, nowMs)
+    this.usageRecords.note({ tenantId, plan: plan.plan, ...request, usage: value, nowMs, isGauge: true })
   }
 
   /** Plan, limits, and usage by quota, including unlimited ones. One round trip. */
@@ -159,6 +152,12 @@ export class Quotas<Quota extends string = string> {
     await recorded(this.#kernel, { action: 'quotas.reset', tenantId, after }, () =>
       this.#written(counters.clear(tenantId, quota)),
     )
+    await this.usageRecords.cleared(tenantId, quota, counters)
+  }
+
+  /** Tenants by the share of a limit that they have used, the greatest first; as of the last recorded change. */
+  top(options: RankingFilter & PageOptions = {}): Promise<PageOf<QuotaUse>> {
+    return rankingOf(this.#kernel, this.#tenants.plans, options)
   }
 
   /** `setUsage` by an administrator, with an entry in the audit log. */
@@ -217,6 +216,7 @@ export class Quotas<Quota extends string = string> {
     }
     this.counts.add(mode === 'track' ? 'tracked' : taken.isAllowed ? 'allowed' : 'refused')
     const outcome = { plan, requests, taken, isDegraded: false }
+    this.usageRecords.noteAll(tenant.id, outcome)
     if (taken.isAllowed) await this.#used(tenant.id, outcome)
     else this.alerts.ofRejection(tenant.id, outcome)
     return outcome

@@ -45,6 +45,7 @@ export const settings = <const Define extends Definitions = {}>(
     service: (kernel, tenants) => new Settings(kernel, tenants, defined),
     start: (service) => service.start(),
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
     errors: [SettingNotFound, SettingUnusable],
     doctor: [diagnosis],
   })

@@ -152,7 +152,8 @@ export class Settings<Define extends Definitions = Definitions> {
   reveal(tenantId: string, name: string): Promise<{ name: string; isSet: boolean; value?: unknown }> {
     return this.kernel.database.transaction(async () => {
       const value: unknown = await this.get(tenantId, name)
-      await recordChange(this.kernel.events, { action: 'settings.reveal', tenantId, target: targetOf(tenantId, name) })
+      const target = targetOf(tenantId, name)
+      await recordChange(this.kernel.events, { action: 'settings.reveal', tenantId, target, isChange: false })
       return { name, isSet: value !== undefined, value }
     })
   }

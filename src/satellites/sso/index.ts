@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import { parsed } from '../../kernel/base/validate.ts'
+import type { AccessResult } from '../../kernel/shares/contributions.ts'
 import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
 import { diagnoses } from './doctor.ts'
 import { SsoDomainNotAllowed, SsoFailed, SsoNotEnabled, SsoProviderUnavailable, SsoRedirectUriTaken } from './errors.ts'
@@ -28,6 +29,16 @@ const Options = z.strictObject({
 })
 export type SsoOptions = z.input<typeof Options>
 
+/** Only the host knows by which means a user has signed in. */
+async function accessOf({ records }: Sso, tenantId: string): Promise<AccessResult> {
+  if (!(await records.isEnforced(tenantId))) return { passed: true, message: 'Single sign-on is not enforced.' }
+  return {
+    passed: null,
+    message: 'Users of the tenant must sign in by single sign-on.',
+    remedy: { operation: 'sso.disable', params: { id: tenantId } },
+  }
+}
+
 export const sso = (options: SsoOptions = {}) => {
   const settings = parsed(Options, options, 'sso')
   return defineSatellite({
@@ -39,8 +50,10 @@ export const sso = (options: SsoOptions = {}) => {
     encryptedColumns: [{ table: 'sso', key: 'tenant_id', column: 'client_secret', binding: bindingOf }],
     service: (kernel, tenants) => new Sso(kernel, tenants, settings),
     operations,
+    console: new URL('./console/index.tsx', import.meta.url),
     errors: [SsoFailed, SsoNotEnabled, SsoRedirectUriTaken, SsoDomainNotAllowed, SsoProviderUnavailable],
     doctor: diagnoses,
+    accessChecks: [{ name: 'singleSignOn', read: (sso, { tenantId }) => accessOf(sso, tenantId) }],
   })
 }
 

@@ -1,5 +1,5 @@
 /** A tenancy with single sign-on that may call loopback addresses, its admin API, and a browser with cookies. */
-import { createHttp, DEFAULT_PREFIX } from '../../http/app.ts'
+import { createHttp, DEFAULT_PREFIX, type Http } from '../../http/app.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
@@ -64,14 +64,16 @@ export async function openSso(
   const { tenancy } = opened
   const changes: EventOf<typeof ChangeRecorded>[] = []
   tenancy.on(ChangeRecorded, (change) => void changes.push(change))
-  const http = createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] })
+  // At its first use: a tenancy has one HTTP application, and a test may make its own.
+  let application: Http | undefined
+  const http = () => (application ??= createHttp(tenancy, { adminTokens: [{ name: 'alice', token: TOKEN }] }))
   const self: OpenSso = {
     ...opened,
     clock,
     log,
     changes,
     async call(method, path, body) {
-      const response = await http.fetch(
+      const response = await http().fetch(
         new Request(`http://localhost${DEFAULT_PREFIX}${path}`, {
           method,
           headers: { 'x-admin-token': TOKEN, 'content-type': 'application/json' },

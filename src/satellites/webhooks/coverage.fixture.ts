@@ -10,6 +10,7 @@ import type { WebhooksTenancy } from './webhooks.fixture.ts'
 const UNKNOWN = '00000000-0000-7000-8000-000000000000'
 const absent = { tenant: 'none' } as const
 const ofUnknown: Case = { params: { webhookId: UNKNOWN } }
+const likeUnknown: Case = { query: { sameResponseAs: UNKNOWN } }
 const noDelivery: Case = { params: { deliveryId: UNKNOWN } }
 const body = { url: '{receiver}', events: ['order.*'], description: 'Bookkeeping' } as const
 /** Rejected even if private networks are allowed. */
@@ -76,10 +77,20 @@ function rowsOf(names: string, path: string, inTenant: boolean): Record<string, 
       wrong: { body: { from: '2026-01-02', to: '2026-01-01' } },
       also: { ...noTenant(ofUnknown), ...notFound, E_WEBHOOK_DISABLED: disabled },
     },
+    [`${names}s.replayAllFailed`]: {
+      success: { ...base, given, body: { from: '2026-01-01', dryRun: true } },
+      wrong: { body: { from: '2026-01-02', to: '2026-01-01' } },
+      also: noTenant({}),
+    },
+    [`${names}s.replayMissing`]: {
+      success: { ...base, given, body: { from: '2026-01-01', dryRun: true } },
+      wrong: { body: { dryRun: 'true' } },
+      also: { ...noTenant(ofUnknown), ...deleted({ given }), ...notFound, E_WEBHOOK_DISABLED: disabled },
+    },
     [`${names}Deliveries.list`]: {
       success: { ...withDelivery, query: { state: 'pending', event: 'order.paid' } },
       wrong: { query: { state: 'lost' } },
-      also: { ...noTenant(ofUnknown), ...notFound },
+      also: { ...noTenant(ofUnknown), ...notFound, E_DELIVERY_NOT_FOUND: { ...base, given, ...likeUnknown } },
     },
     [`${names}Deliveries.get`]: {
       success: withDelivery,
@@ -118,6 +129,8 @@ function commandsOf(command: string, path: string, ...args: readonly string[]): 
     [`${command}:rotate-secret`]: { ...ofOne, line: [...ofOne.line, '--grace', '60'] },
     [`${command}:test`]: { ...ofOne, line: [...ofOne.line, '--event', 'order.paid'] },
     [`${command}:replay-failed`]: { ...ofOne, line: [...ofOne.line, '--from', '2026-01-01', '--dry-run'] },
+    [`${command}:replay-all-failed`]: { ...base, given, line: [...args, '--from', '2026-01-01', '--dry-run'] },
+    [`${command}:replay-missing`]: { ...ofOne, line: [...ofOne.line, '--from', '2026-01-01'] },
     [`${command}:deliveries:list`]: { ...withDelivery, line: [...ofOne.line, '--event', 'order.paid'] },
     [`${command}:deliveries:show`]: { ...withDelivery, line: [...ofOne.line, '{given}'] },
     [`${command}:deliveries:replay`]: { ...withDelivery, line: [...ofOne.line, '{given}'] },
@@ -139,11 +152,26 @@ export const part: Part = {
         E_TENANT_STATE: { given: ['DELETE /tenants/{id}'], body: event },
       },
     },
+    'webhookDeliveries.listAll': {
+      success: { given: [subscribed(ofTenant), tested(ofTenant)], query: { tenantId: '{id}', state: 'pending' } },
+      wrong: { query: { status: '6xx' } },
+      also: { E_DELIVERY_NOT_FOUND: likeUnknown },
+    },
+    'webhooks.stats': {
+      success: { given: [subscribed(ofTenant), tested(ofTenant)], query: { tenantId: '{id}', step: 'day' } },
+      wrong: { query: { step: 'minute' } },
+      also: {
+        E_TENANT_NOT_FOUND: { query: { tenantId: 'unknown' } },
+        E_WEBHOOK_NOT_FOUND: { query: { webhookId: UNKNOWN } },
+      },
+    },
     'webhookEvents.list': { success: {}, wrong: { query: { q: 'tenant' } }, needsNoDatabase: true },
   },
   commands: {
     ...commandsOf('tenant:webhooks', ofTenant, '{id}'),
     ...commandsOf('webhooks', '/webhooks'),
+    'webhooks:deliveries:list-all': { given: [subscribed(ofTenant), tested(ofTenant)], line: ['--tenant', '{id}'] },
+    'webhooks:stats': { given: [subscribed(ofTenant)], line: ['--tenant', '{id}', '--step', 'day'] },
     'webhooks:events:list': { line: ['--limit', '1'] },
     'tenant:webhooks:dispatch': { given: [subscribed(ofTenant)], line: ['{id}', 'order.paid', '{"amount":12.5}'] },
     'tenant:webhooks:retry': { given: [subscribed(ofTenant), tested(ofTenant)], line: [] },

@@ -11,16 +11,19 @@ import { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/even
 import { type EventSchemas, Options, type WebhooksOptions, withDefaults } from './model/options.ts'
 import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
+import { contributions } from './overview.ts'
 import { on, onAny } from './part.ts'
 import { DISPATCH, DispatchRequest } from './queue/dispatch.ts'
 import { deliveriesSystem } from './queue/erasure.ts'
+import { searchProviders } from './search.ts'
 import { bindingOf } from './subscriptions/subscriptions.ts'
 import { Webhooks } from './webhooks.ts'
 
-export type { Attempt, Delivery, DeliveryDetail } from './model/delivery.ts'
+export type { Attempt, Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 export { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/events.ts'
 export type { EventOf, EventSchemas, PayloadOf, WebhooksOptions } from './model/options.ts'
-export type { Subscription, SubscriptionWithSecret } from './model/subscription.ts'
+export type { Stats } from './model/stats.ts'
+export type { Subscription, SubscriptionWithHealth, SubscriptionWithSecret } from './model/subscription.ts'
 export type { Webhooks } from './webhooks.ts'
 
 interface WebhooksType extends ServiceType {
@@ -61,6 +64,7 @@ export const webhooks = <const Events extends EventSchemas = {}>(
     })),
     service: (kernel) => new Webhooks(kernel, settings),
     operations,
+    searchProviders,
     commands,
     outbox: [
       outboxEntry(DISPATCH, DispatchRequest, (webhooks: Webhooks, entries) => webhooks.internal.posted(entries)),
@@ -99,6 +103,8 @@ export const webhooks = <const Events extends EventSchemas = {}>(
       ),
     ],
     doctor: diagnoses,
+    console: new URL('./console/index.tsx', import.meta.url),
+    ...contributions,
     stop: (webhooks) => webhooks.stop(),
   })
 }

@@ -2,16 +2,18 @@ import { z } from 'zod'
 import { pageOf } from '../../kernel/api/page.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
-import { deliveriesOf } from './delivery-operations.ts'
+import { deliveriesOf, deliveriesOfAll } from './delivery-operations.ts'
 import { ListQuery } from './model/queries.ts'
 import { operation } from './part.ts'
 import { DispatchRequest } from './queue/dispatch.ts'
+import { replaysOf } from './replay-operations.ts'
 import { HOST, TENANT } from './sides.ts'
 import { subscriptionsOf } from './subscription-operations.ts'
 import { WebhookEvent } from './subscriptions/catalogue.ts'
 
 export const operations = [
-  ...[TENANT, HOST].flatMap((side) => [...subscriptionsOf(side), ...deliveriesOf(side)]),
+  ...[TENANT, HOST].flatMap((side) => [...subscriptionsOf(side), ...replaysOf(side), ...deliveriesOf(side)]),
+  ...deliveriesOfAll,
   operation({
     name: 'webhooks.dispatch',
     changesOutside: true,

@@ -6,6 +6,7 @@ import { type Receiver, startReceiver } from '../../../test/support/receiver.ts'
 import { eventually, type TestTenancy } from '../../testing/base/tenancy.ts'
 import type { DeliveryDetail } from './model/delivery.ts'
 import { clockOfToday, openWebhooks, type WebhooksSatellites, type WebhooksTenancy } from './webhooks.fixture.ts'
+import { apiOf, type Call } from './webhooks-api.fixture.ts'
 
 export const SECOND_MS = 1_000
 export const HOUR_MS = 3_600_000
@@ -17,6 +18,7 @@ export const SOON_MS = 5 * SECOND_MS
 export function openReceiver() {
   const clock = clockOfToday()
   let opened: TestTenancy<WebhooksSatellites>
+  let api: Call | undefined
   /** Dispatches without sending. */
   let idle: WebhooksTenancy
   const fixture = { id: '', path: '' } as {
@@ -58,6 +60,10 @@ export function openReceiver() {
   return Object.assign(fixture, {
     clock,
     sql,
+    call: ((...request) => {
+      api ??= apiOf(opened.tenancy)
+      return api(...request)
+    }) as Call,
     /** Runs `tenant:webhooks:retry` once. */
     send: () => opened.tenancy.webhooks.retry(),
     subscribe,

@@ -14,6 +14,8 @@ type Params = Readonly<Record<string, unknown>>
 export interface Side {
   readonly names: string
   readonly path: string
+  /** Path of a replay over all subscriptions. */
+  readonly replayPath: string
   readonly owner: z.ZodRawShape
   readonly ofOwner: string
   /** Prefix of the commands, and their arguments. */
@@ -28,6 +30,7 @@ export interface Side {
 export const TENANT: Side = {
   names: 'webhook',
   path: '/tenants/{id}/webhooks',
+  replayPath: '/tenants/{id}/replay-failed',
   owner: { id: TenantId },
   ofOwner: 'of a tenant',
   command: 'tenant:webhooks',
@@ -40,6 +43,7 @@ export const TENANT: Side = {
 export const HOST: Side = {
   names: 'hostWebhook',
   path: '/webhooks',
+  replayPath: '/replay-failed',
   owner: {},
   ofOwner: 'of the host',
   command: 'webhooks',

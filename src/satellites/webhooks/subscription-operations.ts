@@ -8,12 +8,12 @@ import { Delivery } from './model/delivery.ts'
 import { WebhookDisabled, WebhookNotFound } from './model/errors.ts'
 import { EventName } from './model/event-names.ts'
 import { ListQuery } from './model/queries.ts'
-import { ReplayWindow } from './model/replay-window.ts'
 import {
   NewSubscription,
   Rotation,
   Subscription,
   SubscriptionChange,
+  SubscriptionWithHealth,
   SubscriptionWithSecret,
 } from './model/subscription.ts'
 import { operation, resource } from './part.ts'
@@ -46,14 +46,22 @@ export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ow
       summary: `List the webhook subscriptions ${ofOwner}, the newest first`,
       params: z.object(owner),
       query: ListQuery,
-      reply: pageOf(Subscription),
+      reply: pageOf(SubscriptionWithHealth),
       errors: absent,
       command: {
         name: `${command}:list`,
         arguments: args,
         rows: ({ data }) =>
-          data.map(({ webhookId, url, events, enabled, disabledReason }) => {
-            return { webhookId, url, events, enabled, disabledReason }
+          data.map(({ webhookId, url, events, enabled, disabledReason, health }) => {
+            return {
+              webhookId,
+              url,
+              events,
+              enabled,
+              disabledReason,
+              failingSince: health.failingSince,
+              waiting: health.waiting,
+            }
           }),
       },
       handle: (webhooks, { params, query }) => webhooks.list(ownerOf(params), query),
@@ -93,8 +101,9 @@ export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ow
       method: 'GET',
       path: one,
       summary: `Read a webhook subscription ${ofOwner}`,
+      description: 'Changes of `health` do not change the ETag.',
       params: ofOne,
-      reply: Subscription,
+      reply: SubscriptionWithHealth,
       resource: subscription,
       errors: missing,
       command: { name: `${command}:show`, summary: `Show a webhook subscription ${ofOwner}`, arguments: ofOneArgs },
@@ -189,29 +198,6 @@ export const subscriptionsOf = ({ names, path, owner, ofOwner, command, args, ow
       handle: async (webhooks, { params, body }) =>
         accepted(path, params, await webhooks.test(ownerOf(params), params.webhookId, body.event)),
       settled: (webhooks, delivery, signal) => webhooks.settled(delivery, signal),
-    }),
-    operation({
-      name: `${names}s.replayFailed`,
-      method: 'POST',
-      path: `${one}/replay-failed`,
-      summary: 'Send all failed deliveries again that were dispatched in a time window',
-      description: 'With `dryRun` it only answers how many that would be.',
-      params: ofOne,
-      body: ReplayWindow,
-      bodyOptional: true,
-      reply: z.object({ count: z.int() }),
-      status: 202,
-      errors: [...missing, WebhookDisabled],
-      command: {
-        name: `${command}:replay-failed`,
-        arguments: ofOneArgs,
-        options: {
-          from: { flags: '--from <moment>', summary: 'RFC 3339 or a date; inclusive' },
-          to: { flags: '--to <moment>', summary: 'RFC 3339 or a date; exclusive' },
-          dryRun: 'only count them',
-        },
-      },
-      handle: (webhooks, { params, body }) => webhooks.replayFailed(ownerOf(params), params.webhookId, body),
     }),
   ]
 }

@@ -1,50 +1,52 @@
 /** Service of the satellite: subscriptions, dispatch, deliveries, and the worker of this process. */
-import { LRUCache } from 'lru-cache'
 import type { z } from 'zod'
 import type { PageOf } from '../../kernel/api/page.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { type Database, isDatabaseUnavailable } from '../../kernel/database/database.ts'
+import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { Listener, type ListenerDependencies, type ListenOptions } from './listener.ts'
-import type { Delivery, DeliveryDetail } from './model/delivery.ts'
+import type { Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
 import { EventName, TEST_EVENT } from './model/event-names.ts'
 import type { EventOf, Options, PayloadOf } from './model/options.ts'
-import { DeliveryQuery, ListQuery } from './model/queries.ts'
+import { AllDeliveriesQuery, DeliveryQuery, ListQuery } from './model/queries.ts'
 import type { ReplayWindow } from './model/replay-window.ts'
+import { type Stats, StatsQuery } from './model/stats.ts'
 import type {
   NewSubscription,
   Rotation,
   Subscription,
   SubscriptionChange,
+  SubscriptionWithHealth,
   SubscriptionWithSecret,
 } from './model/subscription.ts'
+import { Attention } from './queue/attention.ts'
 import { countsOf } from './queue/counters.ts'
 import { Deliveries } from './queue/deliveries.ts'
+import { DeliveryStats } from './queue/delivery-stats.ts'
 import { Dispatch } from './queue/dispatch.ts'
 import { Inspection } from './queue/doctor-queries.ts'
 import { Partitions } from './queue/partitions.ts'
-import { PermanentFailureHandler } from './queue/permanent-failure.ts'
 import { forgetTenant } from './queue/purge.ts'
-import { type Claimed, DeliveryQueue, type Settlement } from './queue/queue.ts'
-import { ReleasedClaims } from './queue/released-claims.ts'
+import { Replays } from './queue/replays.ts'
 import { WebhookSeries } from './series.ts'
 import { StreamSender } from './streams/stream-sender.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
-import { DEFAULT_TIMING, DeliveryWorker, type WorkerOptions, type WorkerTiming } from './worker/worker.ts'
+import type { DeliveryWorker } from './worker/worker.ts'
+import { WorkerFactory } from './worker/worker-factory.ts'
 
 /** For dispatches, claims and settlements. These connections keep their plans, and do not wait for transactions of the host. */
 const OWN_CONNECTIONS = 3
-const MAX_CACHED_SECRETS = 1_000
 
 export class Webhooks<Events extends object = object> {
   readonly catalogue: Catalogue
   readonly partitions: Partitions
   readonly inspection: Inspection
+  readonly attention: Attention
   readonly series = new WebhookSeries()
   readonly streams: StreamSender
   /** For events of Tenantry and of tenants' transactions. */
@@ -53,12 +55,11 @@ export class Webhooks<Events extends object = object> {
   readonly #options: Options
   readonly #subscriptions: Subscriptions
   readonly #deliveries: Deliveries
+  readonly #replays: Replays
+  readonly #stats: DeliveryStats
   readonly #dispatch: Dispatch
-  readonly #own: Database
+  readonly #workers: WorkerFactory
   readonly #worker: DeliveryWorker
-  readonly #permanentFailures: PermanentFailureHandler
-  readonly #decryptedSecrets = new LRUCache<string, readonly string[]>({ max: MAX_CACHED_SECRETS })
-  readonly #requestListeners = new Set<() => void>()
 
   constructor(kernel: Kernel, options: Options) {
     this.#kernel = kernel
@@ -67,11 +68,16 @@ export class Webhooks<Events extends object = object> {
     this.partitions = new Partitions(kernel, options.retentionDays)
     this.#subscriptions = new Subscriptions(kernel)
     this.inspection = new Inspection(kernel, this.#subscriptions, this.partitions, options.retentionDays)
-    this.#own = kernel.database.apart(OWN_CONNECTIONS)
-    this.#permanentFailures = new PermanentFailureHandler(kernel)
+    const own = kernel.database.apart(OWN_CONNECTIONS)
+    this.#workers = new WorkerFactory(kernel, own, this.#subscriptions, options, (settlement) =>
+      this.series.add(settlement, kernel.clock.now()),
+    )
     this.#worker = this.deliveryWorker(kernel.egress)
-    this.#deliveries = new Deliveries(kernel, this.#subscriptions, options, () => this.#worker.wake())
-    this.#dispatch = new Dispatch(kernel, this.#own, this.#worker, options.events)
+    this.#deliveries = new Deliveries(kernel, this.#subscriptions, options)
+    this.#replays = new Replays(kernel, this.#subscriptions, this.#deliveries, () => this.#worker.wake())
+    this.#stats = new DeliveryStats(kernel)
+    this.attention = new Attention(kernel, this.inspection)
+    this.#dispatch = new Dispatch(kernel, own, this.#worker, options.events)
     this.internal = this.#dispatch
     this.streams = new StreamSender(kernel, this.#dispatch, this.#deliveries)
   }
@@ -81,12 +87,12 @@ export class Webhooks<Events extends object = object> {
    * @param owner id of a tenant; null for the host, whose subscriptions receive events of all tenants
    * @example const { data, nextCursor } = await webhooks.list('acme', { limit: 20 })
    */
-  async list(owner: Owner, page: z.input<typeof ListQuery> = {}): Promise<PageOf<Subscription>> {
+  async list(owner: Owner, page: z.input<typeof ListQuery> = {}): Promise<PageOf<SubscriptionWithHealth>> {
     return this.#subscriptions.list(owner, parsed(ListQuery, page))
   }
 
   /** @throws `E_TENANT_NOT_FOUND`, `E_WEBHOOK_NOT_FOUND` */
-  async get(owner: Owner, webhookId: string): Promise<Subscription> {
+  async get(owner: Owner, webhookId: string): Promise<SubscriptionWithHealth> {
     return this.#subscriptions.get(owner, webhookId)
   }
 
@@ -165,6 +171,20 @@ export class Webhooks<Events extends object = object> {
     return this.#deliveries.list(owner, webhookId, parsed(DeliveryQuery, filter ?? {}))
   }
 
+  /** Lists deliveries of all subscriptions, newest first. @example await webhooks.allDeliveries({ tenantId: 'acme', status: '5xx' }) */
+  async allDeliveries(filter: z.input<typeof AllDeliveriesQuery> = {}): Promise<PageOf<DeliveryOfAny>> {
+    return this.#deliveries.listAll(parsed(AllDeliveriesQuery, filter))
+  }
+
+  /**
+   * Counts deliveries by hour or day of their dispatch, with percentiles of durations; from a sample if there are very many.
+   * @throws `E_TENANT_NOT_FOUND`, `E_WEBHOOK_NOT_FOUND`, `E_INVALID_REQUEST`
+   * @example const { data } = await webhooks.stats({ webhookId, from: '2026-01-01', to: '2026-01-08', step: 'day' })
+   */
+  async stats(request: z.input<typeof StatsQuery> = {}): Promise<Stats> {
+    return this.#stats.of(parsed(StatsQuery, request))
+  }
+
   /** Returns the body, all attempts and an explanation of the state. @throws `E_WEBHOOK_NOT_FOUND`, `E_DELIVERY_NOT_FOUND` */
   delivery(owner: Owner, webhookId: string, deliveryId: string): Promise<DeliveryDetail> {
     return this.#deliveries.get(owner, webhookId, deliveryId)
@@ -177,7 +197,7 @@ export class Webhooks<Events extends object = object> {
    * @example await webhooks.replay('acme', webhookId, deliveryId)
    */
   replay(owner: Owner, webhookId: string, deliveryId: string): Promise<Delivery> {
-    return this.#deliveries.replay(owner, webhookId, deliveryId)
+    return this.#replays.one(owner, webhookId, deliveryId)
   }
 
   /**
@@ -186,7 +206,22 @@ export class Webhooks<Events extends object = object> {
    * @example const { count } = await webhooks.replayFailed('acme', webhookId, { from: '2026-01-01', dryRun: true })
    */
   replayFailed(owner: Owner, webhookId: string, request?: z.input<typeof ReplayWindow>): Promise<{ count: number }> {
-    return this.#deliveries.replayFailed(owner, webhookId, request)
+    return this.#replays.failed(owner, webhookId, request)
+  }
+
+  /** The same for all enabled subscriptions of a tenant, or with null of the host. @throws `E_TENANT_NOT_FOUND`, `E_INVALID_REQUEST` */
+  replayAllFailed(owner: Owner, request?: z.input<typeof ReplayWindow>): Promise<{ count: number }> {
+    return this.#replays.allFailed(owner, request)
+  }
+
+  /**
+   * Sends events of the window that match a subscription and have no delivery to it, each once: dispatched before it existed, or while it
+   * was disabled. With `dryRun` counts them. Events that matched no subscription are not stored. Errors: as `replayFailed`, and
+   * `E_TENANT_STATE` for a deleted tenant.
+   * @example const { count } = await webhooks.replayMissing('acme', webhookId, { from: '2026-01-01', dryRun: true })
+   */
+  replayMissing(owner: Owner, webhookId: string, request?: z.input<typeof ReplayWindow>): Promise<{ count: number }> {
+    return this.#replays.missing(owner, webhookId, request)
   }
 
   /** Waits until a delivery is settled or retried, or `signal` aborts. Returns its current state. */
@@ -201,13 +236,13 @@ export class Webhooks<Events extends object = object> {
    * @example const sent = await webhooks.retry(AbortSignal.timeout(60_000))
    */
   async retry(signal?: AbortSignal, onSent: () => void = () => undefined): Promise<number> {
-    this.#requestListeners.add(onSent)
+    const remove = this.#workers.onSettled(onSent)
     try {
       return await this.#worker.pass(signal)
     } catch (error) {
       throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
     } finally {
-      this.#requestListeners.delete(onSent)
+      remove()
     }
   }
 
@@ -226,7 +261,7 @@ export class Webhooks<Events extends object = object> {
 
   async stop(): Promise<void> {
     await this.#worker.stop()
-    await this.#permanentFailures.stop()
+    await this.#workers.stop()
   }
 
   /**
@@ -257,44 +292,8 @@ export class Webhooks<Events extends object = object> {
     return forgetTenant(this.#kernel.database, tenantId)
   }
 
-  /**
-   * Creates a delivery worker, which its caller starts and stops. With a listener it sends only for that subscription, and permanent
-   * failures have no consequences. Tests set the timing.
-   */
-  deliveryWorker(
-    egress: Kernel['egress'],
-    listener?: WorkerOptions['listener'] & { readonly onSettled: (settlement: Settlement) => void },
-    timing: Partial<WorkerTiming> = {},
-  ): DeliveryWorker {
-    return new DeliveryWorker(
-      {
-        kernel: this.#kernel,
-        queue: new DeliveryQueue(this.#own, this.#kernel.clock),
-        releasedClaims: new ReleasedClaims(this.#own, this.#kernel),
-        egress,
-        ...(listener ? {} : { permanentFailures: this.#permanentFailures }),
-        secretsOf: (delivery) => this.#secretsOf(delivery),
-        onSettled: (settlement, { isOurs }) => {
-          if (!listener) this.#noteSettled(settlement, isOurs)
-          else if (isOurs) listener.onSettled(settlement)
-        },
-      },
-      { ...DEFAULT_TIMING, ...this.#options, ...timing, ...(listener ? { listener } : {}) },
-    )
-  }
-
-  #secretsOf({ webhookId, secret, previousSecret, previousUntil }: Claimed): readonly string[] {
-    const isRotating = previousUntil !== null && previousUntil > this.#kernel.clock.now()
-    const key = isRotating ? `${secret} ${previousSecret}` : secret
-    const cached = this.#decryptedSecrets.get(key)
-    if (cached) return cached
-    const decrypted = this.#subscriptions.decryptSecrets({ id: webhookId, secret, previousSecret, previousUntil })
-    this.#decryptedSecrets.set(key, decrypted)
-    return decrypted
-  }
-
-  #noteSettled(settlement: Settlement, isOurs: boolean): void {
-    if (isOurs) this.series.add(settlement, this.#kernel.clock.now())
-    for (const onSent of this.#requestListeners) onSent()
+  /** Creates a delivery worker, which its caller starts and stops. With a listener it sends only for that subscription. */
+  deliveryWorker(...options: Parameters<WorkerFactory['create']>): DeliveryWorker {
+    return this.#workers.create(...options)
   }
 }

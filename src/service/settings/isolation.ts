@@ -1,5 +1,6 @@
 /** Settings of tenants' storage. isolation-drivers.ts makes the drivers from them. */
 import { z } from 'zod'
+import { COLUMN_TYPES } from '../../drivers/isolation/row-security/tenant-column.ts'
 import { SETTING_NAME, settingFaults } from '../../drivers/isolation/scope/session-settings.ts'
 import { type IsolationDriver, PUBLIC_RIGHTS } from '../../tenants/isolation/driver.ts'
 import { PostgresUrl } from './postgres-url.ts'
@@ -32,7 +33,22 @@ const OPTIONS = {
       .optional()
       .describe('`path` (default): the search path resolves table names. `qualified`: Kysely writes the schema'),
   },
-  'rowscope-pg': { scope: Scope },
+  'rowscope-pg': {
+    scope: Scope,
+    schema: z
+      .string()
+      .min(1)
+      .max(63)
+      .optional()
+      .describe("Schema of the tenants' tables; an existing one must be adopted. Default: `tenantry_rows`"),
+    tenantColumn: z
+      .strictObject({
+        name: z.string().min(1).max(63).describe('Name of the column'),
+        type: z.enum(COLUMN_TYPES).describe('Its type; the value as text is the id of the tenant'),
+      })
+      .optional()
+      .describe('Column with the tenant, in tables of a former application. Default: `tenant_id` of type text'),
+  },
   'database-pg': {
     scope: Scope,
     template: z.string().min(1).max(63).optional().describe('Template of new databases. Default: `template0`'),

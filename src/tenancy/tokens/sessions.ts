@@ -10,6 +10,7 @@ import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { fingerprint, randomToken } from '../../kernel/crypto/crypto.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { SESSIONS_CHANNEL } from './channels.ts'
 import { CredentialCache } from './credential-cache.ts'
 import { SessionNotFound } from './errors.ts'
 import { LastUses } from './last-uses.ts'
@@ -17,7 +18,6 @@ import { type BrowserSession, toSession } from './resource.ts'
 import type { AccessTables, SessionRow } from './tables.ts'
 import { STALE_FOR_SECONDS } from './tokens.ts'
 
-const CHANNEL = 'multitenancy_sessions'
 export const SESSION_SECONDS = 12 * 3_600
 /** The time of the last use is up to a minute old. */
 const PRECISION_MS = 60_000
@@ -67,7 +67,7 @@ export class Sessions {
   /** Subscribes to the changes of other processes. */
   async start(): Promise<void> {
     await this.#kernel.database.listen(
-      CHANNEL,
+      SESSIONS_CHANNEL,
       (hash) => this.#cache.forget(hash),
       () => this.#cache.doubtAll(),
     )
@@ -173,7 +173,7 @@ export class Sessions {
   }
 
   async #changed(hash: string): Promise<void> {
-    await this.#kernel.database.notify(CHANNEL, hash)
+    await this.#kernel.database.notify(SESSIONS_CHANNEL, hash)
     this.#kernel.database.afterCommit(() => this.#cache.forget(hash))
   }
 }

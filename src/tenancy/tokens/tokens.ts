@@ -9,8 +9,7 @@
  */
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { AnyOperation } from '../../kernel/api/operation.ts'
-import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
-import { NEWEST_FIRST } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
 import { isUnlimited, permittedOperations, unknownPatterns } from '../../kernel/api/permissions.ts'
 import { currentContext, type Grant } from '../../kernel/base/context.ts'
 import { invalid } from '../../kernel/base/errors.ts'
@@ -21,6 +20,7 @@ import { violatedConstraint } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { AttemptLimit } from '../../kernel/store/attempt-limit.ts'
+import { TOKENS_CHANNEL } from './channels.ts'
 import { CredentialCache } from './credential-cache.ts'
 import { Forbidden, PatternUnknown, TokenExists, TokenNotFound } from './errors.ts'
 import { LastUses } from './last-uses.ts'
@@ -28,7 +28,6 @@ import { NewToken, type Token, type TokenWithSecret, toToken } from './resource.
 import type { AccessTables, TokenRow } from './tables.ts'
 import { parseToken, tokenText } from './token-text.ts'
 
-export const CHANNEL = 'multitenancy_tokens'
 export const STALE_FOR_SECONDS = 300
 /** Longest chain of tokens that create tokens with other patterns. */
 const MAX_BOUNDS = 10
@@ -93,7 +92,7 @@ export class Tokens {
   /** Subscribes to the changes of other processes. */
   async start(): Promise<void> {
     await this.#kernel.database.listen(
-      CHANNEL,
+      TOKENS_CHANNEL,
       (id) => this.#cache.forget(id),
       () => this.#cache.doubtAll(),
     )
@@ -207,6 +206,7 @@ export class Tokens {
         target: `operation:${operation}`,
         after: tenantId === undefined ? { operation } : { operation, tenantId },
         outcome: 'failure',
+        isChange: false,
       })
     } catch (error) {
       this.#kernel.log.warn({ err: error }, 'a denied call was not recorded')
@@ -271,7 +271,7 @@ export class Tokens {
   }
 
   async #changed(id: string): Promise<void> {
-    await this.#kernel.database.notify(CHANNEL, id)
+    await this.#kernel.database.notify(TOKENS_CHANNEL, id)
     this.#kernel.database.afterCommit(() => this.#cache.forget(id))
   }
 }

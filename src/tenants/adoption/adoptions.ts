@@ -24,20 +24,14 @@ import { TenantCreated, TenantProvisioned } from '../tenant/events.ts'
 import { UninstallTenant } from '../tenant/job-types.ts'
 import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
+import { migrationsUpTo } from './baseline.ts'
 import { type AdoptionPlan, AdoptionPlanRequest, AdoptionRequest, type Released } from './requests.ts'
 import { Reservations } from './reservations.ts'
+import { type AdoptionDependencies, RowAdoptions } from './row-adoptions.ts'
 import type { AdoptionRow } from './tables.ts'
 
 /** The caller of a release purges the tenant first. */
 const CONTINUED_AFTER_SECONDS = 60
-
-export interface AdoptionDependencies {
-  readonly kernel: Kernel
-  readonly registry: Registry
-  readonly storage: Storage
-  readonly plans: Plans
-  readonly versions: SchemaVersions
-}
 
 type PlanRequest = z.output<typeof AdoptionPlanRequest>
 
@@ -47,6 +41,8 @@ interface Target {
 }
 
 export class Adoptions {
+  /** Adoption of tables with the rows of many tenants. */
+  readonly tables: RowAdoptions
   readonly #kernel: Kernel
   readonly #registry: Registry
   readonly #storage: Storage
@@ -54,7 +50,9 @@ export class Adoptions {
   readonly #versions: SchemaVersions
   readonly #reservations: Reservations
 
-  constructor({ kernel, registry, storage, plans, versions }: AdoptionDependencies) {
+  constructor(dependencies: AdoptionDependencies) {
+    const { kernel, registry, storage, plans, versions } = dependencies
+    this.tables = new RowAdoptions(dependencies)
     this.#kernel = kernel
     this.#registry = registry
     this.#storage = storage
@@ -128,6 +126,7 @@ export class Adoptions {
         )
       }
     }
+    await this.tables.recover()
   }
 
   /**
@@ -150,12 +149,14 @@ export class Adoptions {
   }
 
   /** Whether the storage is to be released instead of dropped. */
-  isReleasing({ tenantId, locator }: StorageLocation): Promise<boolean> {
-    return this.#reservations.isReleasing(tenantId, locator)
+  async isReleasing(location: StorageLocation): Promise<boolean> {
+    const { tenantId, locator } = location
+    return (await this.#reservations.isReleasing(tenantId, locator)) || (await this.tables.isReleasing(location))
   }
 
   /** Restores owners and rights of the storage. Safe to repeat. */
   async releaseStorage(location: StorageLocation): Promise<void> {
+    if (this.#storage.driver(location.isolation).rowAdoption) return this.tables.releaseStorage(location)
     await this.#adoptionOf(this.#storage.driver(location.isolation)).release(location)
   }
 
@@ -176,20 +177,11 @@ export class Adoptions {
       throw invalid([{ path: 'database', message: `is not possible for ${isolation}` }])
     }
     const location = { tenantId: id, isolation, placement: chosen.placement, locator, epoch: 1 }
-    const migrations = this.#migrationsUpTo(baseline)
+    const migrations = migrationsUpTo(this.#versions, baseline)
     return {
       adoption,
       request: { location, ...(isDatabase ? { schema } : {}), baseline: migrations, acceptDifferences },
     }
-  }
-
-  #migrationsUpTo(baseline: string | undefined): string[] {
-    const names = this.#versions.folder.map(({ name }) => name)
-    if (names.length === 0 && baseline === undefined) return []
-    const last = names.indexOf(baseline ?? '')
-    if (last >= 0) return names.slice(0, last + 1)
-    const message = baseline === undefined ? 'is required: the host has migrations' : 'is not a migration of the host'
-    throw invalid([{ path: 'baseline', message }])
   }
 
   async #settle(row: AdoptionRow): Promise<void> {

@@ -19,7 +19,7 @@ interface Dependencies {
 export const adoptionsPart: Part<'adoptions', Adoptions, Dependencies> = {
   name: 'adoptions',
   tables: ADOPTIONS,
-  tenantTables: ['adoptions'],
+  tenantTables: ['adoptions', 'row_adoption_tenants'],
   service: (kernel, { registry, storage, plans, migrations }) =>
     new Adoptions({ kernel, registry, storage, plans, versions: migrations.versions }),
   jobs: [handles(RecoverAdoptions, (adoptions: Adoptions) => adoptions.recover())],

@@ -5,7 +5,7 @@ import { Metadata, Placement, TenantId, TenantName } from '../tenant/tenant.ts'
 const MAX_NAME_BYTES = 63
 const MAX_ACCEPTED = 1_000
 
-const StorageName = z
+export const StorageName = z
   .string()
   .min(1)
   .refine((name) => Buffer.byteLength(name) <= MAX_NAME_BYTES && !name.includes('\0'), 'must have at most 63 bytes')

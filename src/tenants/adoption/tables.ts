@@ -27,6 +27,20 @@ export interface AdoptionRow {
   createdAt: Date
 }
 
+/** An adoption of the tables that the tenants of a placement share. Its tenants are in `row_adoption_tenants` until they are active. */
+export interface RowAdoptionRow {
+  readonly adoptionId: string
+  readonly isolation: string
+  readonly placement: string
+  /** The schema of the tables. */
+  readonly storage: string
+  readonly state: 'adopting' | 'adopted' | 'releasing'
+  /** Of each tenant. */
+  readonly metadata: Record<string, unknown>
+  readonly migrations: readonly string[]
+  readonly digest: string
+}
+
 export const ADOPTIONS: readonly Migration[] = [
   {
     name: '0001_adoptions',
@@ -47,6 +61,31 @@ export const ADOPTIONS: readonly Migration[] = [
         created_at timestamptz(3) not null default now()
       );
       create index adoptions_unfinished on adoptions (lease_until) where state = 'adopting';
+    `,
+  },
+  {
+    name: '0002_row_adoptions',
+    up: `
+      create table row_adoptions (
+        adoption_id uuid primary key,
+        isolation text not null,
+        placement text not null,
+        storage text not null,
+        state text not null check (state in ('adopting', 'adopted', 'releasing')),
+        metadata jsonb not null,
+        migrations text[] not null,
+        digest text not null,
+        lease_until timestamptz(3) not null,
+        created_at timestamptz(3) not null default now(),
+        unique (isolation, placement)
+      );
+      create table row_adoption_tenants (
+        tenant_id text primary key,
+        adoption_id uuid not null,
+        name text not null,
+        was_released boolean not null
+      );
+      create index row_adoption_tenants_of on row_adoption_tenants (adoption_id);
     `,
   },
 ]

@@ -38,6 +38,8 @@ export const commands = [
     'tenant:maintenance',
     'tenant:adopt',
     'tenant:release',
+    'tenant:adopt:tables',
+    'tenant:release:tables',
   ),
   command({
     name: 'tenant:purge',

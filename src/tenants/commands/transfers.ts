@@ -59,6 +59,7 @@ export const transferCommands = [
     'tenant:backup:delete',
     'tenant:clone',
     'tenant:move',
+    'transfer:list',
     'tenant:transfer:list',
     'tenant:transfer:show',
     'tenant:transfer:cancel',

@@ -84,13 +84,13 @@ async function orphans(
 ): Promise<Finding[]> {
   const registered = () => reconciliation.locations(driver.name, placement)
   const found = (await driver.orphanedRows?.(placement, registered)) ?? []
-  return found.map(({ table, tenantId, rows }) => ({
+  return found.map(({ table, column, tenantId, rows }) => ({
     severity: 'warn',
     code: 'storage.orphaned-rows',
-    message: `the table ${table} on "${placement}" has rows (${rows}) with the tenant_id "${tenantId}", which belongs to no storage`,
+    message: `the table ${table} on "${placement}" has rows (${rows}) with the ${column} "${tenantId}", which belongs to no storage`,
     remedy:
       'No backup has them, and a new tenant with that id would see them. Check them as the role of `url`, and delete them: ' +
-      `begin; set local tenantry.all_tenants = 'on'; delete from ${table} where tenant_id = ${literal(tenantId)}; commit`,
+      `begin; set local tenantry.all_tenants = 'on'; delete from ${table} where ${column} = ${literal(tenantId)}; commit`,
   }))
 }
 

@@ -1,3 +1,4 @@
+import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { TestEnvironment } from '../../../test/support/two-servers.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
@@ -103,6 +104,45 @@ describe('an erasure of a purged tenant', () => {
     expect((await erasures().get('older')).state).toBe('completed')
     expect(await rowsIn('older_prod')).toEqual(OF_THE_HOST)
   })
+})
+
+describe('a purge of an adopted tenant', () => {
+  test('that continues after the drop keeps a schema that the host created with the name', async () => {
+    await adopt('dropped', await hostSchema('dropped_prod'))
+    await tenants().delete('dropped')
+    const location = {
+      tenantId: 'dropped',
+      isolation: 'schema-pg',
+      placement: 'main',
+      locator: 'dropped_prod',
+      epoch: 1,
+    }
+    await tenants().storage.driver('schema-pg').drop(location) // killed after it
+    expect(await sql(`select from pg_namespace where nspname = 'dropped_prod'`)).toEqual([])
+    await hostSchema('dropped_prod')
+    await sql('update multitenancy.tenants set purge_at = created_at where id = $1', ['dropped'])
+    expect(await tenants().installation.purge('dropped')).toBe(true)
+    expect(await rowsIn('dropped_prod')).toEqual(OF_THE_HOST)
+  })
+
+  test('that continues after the drop keeps a database that the host created with the name', async () => {
+    const driver = tenants().storage.driver('database-pg')
+    const locator = `dropped_${randomBytes(4).toString('hex')}`
+    await sql(`create database ${locator}`)
+    await driver.drop({ tenantId: 'dropped', isolation: 'database-pg', placement: 'main', locator, epoch: 1 })
+    expect(await sql('select from pg_database where datname = $1', [locator])).toHaveLength(1)
+    await sql(`drop database ${locator}`)
+  })
+})
+
+test('a late installation of a tenant that is being released keeps its adopted storage', async () => {
+  await adopt('late', await hostSchema('late_prod'))
+  await adoptions().beginRelease('late', () => tenants().delete('late'))
+  await tenants().installation.install('late', { isLast: true })
+  expect(await rowsIn('late_prod')).toEqual(OF_THE_HOST)
+  expect(await tenants().installation.purge('late')).toBe(true)
+  await tenants().installation.install('late', { isLast: true })
+  expect(await rowsIn('late_prod')).toEqual(OF_THE_HOST)
 })
 
 describe('an adoption', () => {

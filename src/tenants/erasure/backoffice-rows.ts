@@ -1,5 +1,6 @@
 /** Searches and removes rows of a tenant in all tables of the backoffice with a column `tenant_id`, and its row in `tenants`. */
 import type { Database } from '../../kernel/database/database.ts'
+import { deletionFrom } from '../../kernel/database/tenant-rows.ts'
 import type { FoundData } from '../../kernel/erasable.ts'
 
 /** The webhook and audit tables of a large service take long to read. */
@@ -18,26 +19,23 @@ export interface Tables {
   readonly elsewhere: ReadonlySet<string>
 }
 
+/** One statement for all tables. */
 export async function findRows(database: Database, tenantId: string, tables: Tables): Promise<FoundData[]> {
-  const found: FoundData[] = []
-  for (const table of await withTenants(database, tables)) {
-    const count = await counted(database, `select count(*) as count from ${table.sql} where tenant_id = $1`, tenantId)
-    if (count > 0) found.push({ kind: table.name, count, ...(table.isOwned ? {} : { kept: OF_DISABLED }) })
-  }
-  const own = await counted(
-    database,
-    'select count(*) as count from multitenancy.tenants where id = $1 and purged_at is null',
-    tenantId,
-  )
-  return own > 0 ? [...found, { kind: 'tenants', count: own }] : found
+  const all = await withTenants(database, tables)
+  const counts = [
+    ...all.map(({ sql }) => `select count(*) from ${sql} where tenant_id = $1`),
+    'select count(*) from multitenancy.tenants where id = $1 and purged_at is null',
+  ]
+  const text = `select array[${counts.map((count) => `(${count})`).join(', ')}]::float8[] as counts`
+  const [{ counts: found }] = (await database.sql({ text, timeoutMs: TIMEOUT_MS }, [tenantId])).rows
+  return [...all, { name: 'tenants', isOwned: true }]
+    .map(({ name, isOwned }, index) => ({ kind: name, count: found[index], ...(isOwned ? {} : { kept: OF_DISABLED }) }))
+    .filter(({ count }) => count > 0)
 }
 
 export async function removeRows(database: Database, tenantId: string, tables: Tables): Promise<void> {
-  for (const { sql, isOwned } of await withTenants(database, tables)) {
-    if (isOwned) {
-      await database.sql({ text: `delete from ${sql} where tenant_id = $1`, timeoutMs: TIMEOUT_MS }, [tenantId])
-    }
-  }
+  const owned = (await withTenants(database, tables)).filter(({ isOwned }) => isOwned)
+  await database.sql({ text: deletionFrom(owned.map(({ sql }) => sql)), timeoutMs: TIMEOUT_MS }, [tenantId])
 }
 
 interface Table {
@@ -57,8 +55,4 @@ async function withTenants(database: Database, { known, elsewhere }: Tables): Pr
   return rows
     .filter(({ name }) => name !== TOMBSTONE && !elsewhere.has(name))
     .map(({ name, sql }) => ({ name, sql, isOwned: known.has(name) || ALSO.has(name) }))
-}
-
-async function counted(database: Database, text: string, tenantId: string): Promise<number> {
-  return (await database.sql({ text, timeoutMs: TIMEOUT_MS }, [tenantId])).rows[0].count
 }

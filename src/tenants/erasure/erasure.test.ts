@@ -186,9 +186,8 @@ describe('an erasure', () => {
     const { kernel } = opened.tenancy
     await install('busy')
     await erasures.request('busy', request('busy'))
-    const onStep = (name: string, state: string) => {
-      if (name === 'jobs' && state === 'removed') void kernel.store.set('busy', 'late', 'value')
-    }
+    const onStep = (name: string, state: string) =>
+      name === 'jobs' && state === 'removed' && kernel.store.set('busy', 'late', 'value')
     await erasures.work('busy', { signal, onStep })
     expect((await erasures.get('busy')).state).toBe('completed')
     expect(await kernel.store.count('busy')).toBe(0)

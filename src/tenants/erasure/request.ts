@@ -76,7 +76,10 @@ async function claim({ kernel: { database, clock }, transitions }: RequestDepend
  */
 async function assertNoAdoptionInProgress(database: Kernel['database'], id: string): Promise<void> {
   const { rows } = await database.sql(
-    `select state from multitenancy.adoptions where tenant_id = $1 and state in ('adopting', 'releasing')`,
+    `select state from multitenancy.adoptions where tenant_id = $1 and state in ('adopting', 'releasing')
+     union all select 'adopting' from multitenancy.row_adoption_tenants where tenant_id = $1
+     union all select state from multitenancy.row_adoptions join multitenancy.tenants using (isolation, placement)
+     where id = $1 and purged_at is null and state = 'releasing'`,
     [id],
   )
   if (rows.length === 0) return

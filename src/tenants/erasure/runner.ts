@@ -1,18 +1,21 @@
 /**
  * Carries out one attempt of an erasure, under a lease.
  *
- *   for all systems: search ─► record
- *   for each:        remove ─► record
- *   for all:         search again ─► nothing left ─► report, signature, event, in one transaction
- *                          └── something left: remove again
+ *   all systems: search ─► record
+ *   remove ─► record: placements, store, archives, … ─► rows ─► jobs, deliveries, audit keys
+ *   all systems: search again ─► nothing left ─► report, signature, event, in one transaction
+ *                            └── something left: remove again
  *
- * - Each removal is idempotent, so a killed attempt is repeated from the step that it has not recorded. `found` is recorded before the
+ * - The systems of one line, or of one stage of the removal, do not depend on each other: they are worked on concurrently.
+ * - Each removal is idempotent, so a killed attempt is repeated from the steps that it has not recorded. `found` is recorded before the
  *   first removal: a repetition does not change it.
  * - A failure of one system does not delay the removal in others, but that of the rows, which a repetition needs.
+ * - The last search also finds data that a removal has written to another system, such as relayed entries of the outbox.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { repeat } from '../../kernel/base/repeat.ts'
-import { type ErasureSubject, inSystem, SystemUnavailable } from '../../kernel/erasable.ts'
+import { type ErasureSubject, type FoundData, inSystem, SystemUnavailable } from '../../kernel/erasable.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import {
   AttemptLost,
@@ -34,6 +37,9 @@ const LEASE_MS = 15_000
 const SEARCHES = 5
 const SEARCH_AGAIN_MS = 200
 
+/** Each may use a connection of the backoffice. Most systems take less time than a new connection. */
+const CONCURRENT_SYSTEMS = 3
+
 export interface RunnerDependencies {
   readonly kernel: Kernel
   readonly registry: Registry
@@ -46,7 +52,7 @@ export interface WorkOptions {
   readonly signal: AbortSignal
   /** Time without a renewal after which another worker may continue; default 15,000. */
   readonly leaseMs?: number | undefined
-  /** Called after each recorded step. */
+  /** Called after each recorded step, which it delays. */
   readonly onStep?: ((name: string, state: 'found' | 'removed' | 'proved') => unknown) | undefined
 }
 
@@ -94,7 +100,11 @@ async function claim(
 }
 
 /** The rows name the storage, the archives and the customer: they are removed last. */
-const needsAllBefore = ({ name, isAfterRows }: System): boolean => name === BACKOFFICE || isAfterRows === true
+const STAGES: readonly ((system: System) => boolean)[] = [
+  ({ name, isAfterRows }) => name !== BACKOFFICE && !isAfterRows,
+  ({ name }) => name === BACKOFFICE,
+  ({ isAfterRows }) => isAfterRows === true,
+]
 
 class Attempt {
   readonly #dependencies: RunnerDependencies
@@ -112,61 +122,74 @@ class Attempt {
   }
 
   async run(): Promise<void> {
-    const { systems } = this.#dependencies
-    const failures: unknown[] = []
-    const attempt = async (work: () => Promise<void>) => {
-      try {
-        await work()
-      } catch (error) {
-        this.#options.signal.throwIfAborted()
-        if (error instanceof AttemptLost) throw error
-        failures.push(error)
-      }
+    const failures = await this.#search()
+    for (const isInStage of STAGES) {
+      const systems = this.#dependencies.systems.filter((system) => isInStage(system) && this.#steps[system.name])
+      failures.push(...(await this.#concurrently(systems, (system) => this.#remove(system))))
+      if (failures.length > 0) throw failures[0]
     }
-    for (const [position, system] of systems.entries()) await attempt(() => this.#search(system, position))
-    for (const system of systems) {
-      if (needsAllBefore(system) && failures.length > 0) break
-      if (this.#steps[system.name]) await attempt(() => this.#remove(system))
-    }
-    if (failures.length > 0) throw failures[0]
     await this.#complete(await this.#proof())
   }
 
-  /** Records the found data before the first removal. */
-  async #search({ name, find }: System, position: number): Promise<void> {
-    if (this.#steps[name]) return
-    this.#options.signal.throwIfAborted()
-    const found = await inSystem(name, () => find(this.#subject(name)))
-    await this.#record(name, { position, startedAt: this.#now(), found }, 'found')
+  /** Waits for all. Returns the failures; throws if the attempt has ended. */
+  async #concurrently(systems: readonly System[], work: (system: System) => Promise<void>): Promise<unknown[]> {
+    const failures: unknown[] = []
+    const { signal } = this.#options
+    await forEachConcurrent(
+      systems,
+      CONCURRENT_SYSTEMS,
+      (system) => work(system).catch((failure) => void failures.push(failure)),
+      signal,
+    )
+    signal.throwIfAborted()
+    const lost = failures.find((failure) => failure instanceof AttemptLost)
+    if (lost) throw lost
+    return failures
+  }
+
+  /** Records the found data of all systems before the first removal. */
+  async #search(): Promise<unknown[]> {
+    const { systems } = this.#dependencies
+    const found: Record<string, StepRecord> = {}
+    const failures = await this.#concurrently(systems, async (system) => {
+      const { name, find } = system
+      if (this.#steps[name]) return
+      const startedAt = this.#now()
+      const data = await inSystem(name, () => find(this.#subject(name)))
+      found[name] = { position: systems.indexOf(system), startedAt, found: data }
+    })
+    if (Object.keys(found).length > 0) await this.#record(found, 'found')
+    return failures
   }
 
   async #remove({ name, remove }: System): Promise<void> {
     const step = this.#steps[name]
     if (!step || step.finishedAt) return
-    this.#options.signal.throwIfAborted()
     await inSystem(name, async () => remove?.(this.#subject(name)))
-    await this.#record(name, { ...step, finishedAt: this.#now() }, 'removed')
+    await this.#record({ [name]: { ...step, finishedAt: this.#now() } }, 'removed')
   }
 
   /** Searches all systems again, and removes data written since. */
   async #proof(): Promise<Searched[]> {
+    const { systems } = this.#dependencies
     for (let search = 1; ; search++) {
-      const after: Searched[] = []
-      const left: System[] = []
-      let first: string | undefined
-      for (const system of this.#dependencies.systems) {
-        this.#options.signal.throwIfAborted()
-        const found = await inSystem(system.name, () => system.find(this.#subject(system.name)))
-        after.push({ system: system.name, found })
-        const [rest] = remaining(found)
-        if (!rest) continue
-        left.push(system)
-        first ??= `the removal of ${rest.kind} (${system.name})`
+      const after = new Map<System, readonly FoundData[]>()
+      const find = async (system: System) => {
+        after.set(system, await inSystem(system.name, () => system.find(this.#subject(system.name))))
       }
-      if (first === undefined) return after
-      if (search === SEARCHES) throw new SystemUnavailable(first, undefined)
+      const remove = ({ name, remove }: System) => inSystem(name, async () => remove?.(this.#subject(name)))
+      assertNone(await this.#concurrently(systems, find))
+      const searched = systems.map((system) => ({ system: system.name, found: after.get(system) ?? [] }))
+      const left = searched.flatMap(({ system, found }) => remaining(found).map(({ kind }) => `${kind} (${system})`))
+      if (left.length === 0) return searched
+      if (search === SEARCHES) throw new SystemUnavailable(`the removal of ${left[0]}`, undefined)
       await sleep(SEARCH_AGAIN_MS, undefined, { signal: this.#options.signal })
-      for (const system of left) await inSystem(system.name, async () => system.remove?.(this.#subject(system.name)))
+      assertNone(
+        await this.#concurrently(
+          systems.filter((one) => remaining(after.get(one) ?? []).length > 0),
+          remove,
+        ),
+      )
     }
   }
 
@@ -193,17 +216,13 @@ class Attempt {
       await recordChange(events, { action: 'erasures.complete', tenantId, target, after: { kept, signature: value } })
       await events.publish(TenantErased, { tenantId, kept })
     })
-    this.#options.onStep?.('proof', 'proved')
+    await this.#options.onStep?.('proof', 'proved')
   }
 
-  async #record(name: string, step: StepRecord, state: 'found' | 'removed'): Promise<void> {
-    const isRecorded = await this.#lease.update('steps = work.steps || jsonb_build_object($3::text, $4::jsonb)', [
-      name,
-      JSON.stringify(step),
-    ])
-    if (!isRecorded) throw this.#lost()
-    this.#steps[name] = step
-    this.#options.onStep?.(name, state)
+  async #record(steps: Readonly<Record<string, StepRecord>>, state: 'found' | 'removed'): Promise<void> {
+    if (!(await this.#lease.update('steps = work.steps || $3::jsonb', [JSON.stringify(steps)]))) throw this.#lost()
+    Object.assign(this.#steps, steps)
+    for (const name of Object.keys(steps)) await this.#options.onStep?.(name, state)
   }
 
   #subject(system: string): ErasureSubject {
@@ -219,6 +238,10 @@ class Attempt {
   #lost(): AttemptLost {
     return new AttemptLost(`The erasure of ${this.#row.tenantId} has another worker.`)
   }
+}
+
+function assertNone(failures: readonly unknown[]): void {
+  if (failures.length > 0) throw failures[0]
 }
 
 const withoutReferences = (steps: Readonly<Record<string, StepRecord>>): Record<string, StepRecord> =>

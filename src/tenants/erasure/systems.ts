@@ -1,12 +1,13 @@
 /**
  * The systems of an erasure, in the order of their removal:
  *
- *   placements ─► systems of parts ─► rows of the backoffice ─► systems whose removal follows the rows (jobs, deliveries, audit keys)
+ *   placements, systems of parts ─► rows of the backoffice ─► systems whose removal follows the rows (jobs, deliveries, audit keys)
  *
  * Parts that come later declare theirs with `erase`, in this order: the log of storage locations and capture logs (`storage_log`,
  * `tenantry_capture`) are rows of a placement, which `search` of the driver finds; read replicas are a system that waits for the LSN of
  * the removal.
  */
+import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { type ErasableSystem, type FoundData, inSystem } from '../../kernel/erasable.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Part } from '../../kernel/part-definition.ts'
@@ -72,8 +73,8 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
     const { lastEpoch = 1 } = rows[0] ?? {}
     const adopted = await adoptedStorage(database, storage, tenantId, references)
     const names = adopted.size > 0 ? { references: [...adopted.keys()] } : {}
-    const found = new Map<string, FoundData>()
-    for (const placement of storage.placements) {
+    const searchOne = async (placement: string): Promise<FoundData[]> => {
+      const found: FoundData[] = []
       for (const driver of storage.drivers) {
         const others = [...adopted.values()]
           .filter((one) => one.placement === placement && one.isolation === driver.name)
@@ -81,12 +82,15 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
         const here = await inSystem(`placement "${placement}"`, async () =>
           driver.search?.(placement, tenantId, lastEpoch, others),
         )
-        for (const one of here ?? []) {
-          const kind = `${placement}: ${one.kind}`
-          found.set(kind, { ...one, kind, ...names })
-        }
+        found.push(...(here ?? []).map((one) => ({ ...one, kind: `${placement}: ${one.kind}`, ...names })))
       }
+      return found
     }
+    const all: FoundData[][] = []
+    await forEachConcurrent(storage.placements, storage.placements.length, async (placement, index) => {
+      all[index] = await searchOne(placement)
+    })
+    const found = new Map(all.flat().map((one) => [one.kind, one])) // the drivers of a server find the same outbox
     const ofClones = await transfers.countStorageOfEndedClones(tenantId)
     return [...found.values(), ...(ofClones > 0 ? [{ kind: 'storage of unfinished clones', count: ofClones }] : [])]
   },

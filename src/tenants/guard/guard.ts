@@ -17,12 +17,12 @@ import type { Traffic } from '../../kernel/api/traffic.ts'
 import type { Actor } from '../../kernel/base/context.ts'
 import { assertAgrees } from '../handles/agreement.ts'
 import type { Tenant } from '../handles/handle.ts'
-import { assertUsable } from '../registry/assert-usable.ts'
 import type { Located } from '../registry/tenant-cache.ts'
 import { TenantAccessDenied, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
 import type { Names } from '../tenant/names.ts'
 import { TENANT_ID, type TenantRecord } from '../tenant/tenant.ts'
 import { type PathPattern, pathMatcher, plainPath } from './path-patterns.ts'
+import { assertAdmissible, type CircuitSource } from './rules.ts'
 import { type Candidate, type GuardedRequest, isPromise, type Strategy } from './strategies.ts'
 
 export interface GuardOptions {
@@ -49,7 +49,7 @@ export interface GuardOptions {
 }
 
 /** The part of `tenancy.tenants` that a guard needs. */
-export interface GuardedTenants {
+export interface GuardedTenants extends CircuitSource {
   readonly registry: {
     peek(id: string): Located | undefined
     peekDomain(domain: string): Located | undefined
@@ -57,8 +57,6 @@ export interface GuardedTenants {
     findByDomain(domain: string): Promise<Located | undefined>
   }
   readonly handles: { of(located: Located): Tenant | Promise<Tenant> }
-  /** Throws `E_CIRCUIT_OPEN` if the tenant's storage is known to be unavailable. */
-  assertCircuitClosed?(located: Located): void
 }
 
 /** The result for an admitted request. `ignored`: as without a guard. */
@@ -72,6 +70,13 @@ export interface Guard<DB = any, N extends Names = Names> {
   admit(request: GuardedRequest): GuardDecision<DB, N> | Promise<GuardDecision<DB, N>>
   /** Receives the requests admitted with a tenant. */
   readonly traffic?: Traffic | undefined
+  /** What the guard reads from a request before it looks for the tenant. Rejects with the error for the response. */
+  identify?(request: GuardedRequest): Promise<Identified>
+}
+
+export interface Identified {
+  readonly pathClass: PathClass
+  readonly candidate: Candidate | undefined
 }
 
 const NONE: GuardDecision = { scope: 'none' }
@@ -106,8 +111,7 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
 
   const admitted = (request: GuardedRequest, located: Located): GuardDecision | Promise<GuardDecision> => {
     assertAgrees(located.tenant.id)
-    assertUsable(located.tenant)
-    tenants.assertCircuitClosed?.(located)
+    assertAdmissible(tenants, located)
     const tenant = handles.of(located)
     return isPromise(tenant) ? tenant.then((found) => decision(request, found)) : decision(request, tenant)
   }
@@ -130,6 +134,11 @@ export function createGuard(tenants: GuardedTenants, options: GuardOptions, traf
 
   return {
     traffic,
+    async identify(request) {
+      const pathClass = classOf(request)
+      const isRead = pathClass === 'guarded' || pathClass === 'universal'
+      return { pathClass, candidate: isRead ? await resolve(request) : undefined }
+    },
     admit(request) {
       const pathClass = classOf(request)
       if (pathClass === 'ignored') return IGNORED

@@ -69,6 +69,49 @@ export interface DriverAdoption {
   release(location: StorageLocation): Promise<readonly string[]>
 }
 
+/** A table with the tenants of a former application. No SQL of a request is executed. */
+export interface TenantSource {
+  /** Its name, with or without its schema: `orgs`, `internal.orgs`. Default schema: that of the tables. */
+  readonly table: string
+  /** The column with the ids. */
+  readonly id: string
+  /** The column with the names; absent: the ids are the names. */
+  readonly name?: string | undefined
+}
+
+export interface RowAdoptionRequest {
+  readonly placement: string
+  /** Absent: each value of the tenant column is a tenant. */
+  readonly from?: TenantSource | undefined
+  readonly baseline: readonly string[]
+  readonly acceptDifferences: readonly string[]
+}
+
+export interface AdoptedTenant {
+  readonly id: string
+  readonly name: string
+}
+
+export interface RowPlan extends StoragePlan {
+  /** The schema of the tables. */
+  readonly schema: string
+  readonly tenants: readonly AdoptedTenant[]
+  /** Locks of the statements until their commit, by table. */
+  readonly locks: readonly string[]
+}
+
+/** Adopts the tables that the tenants of a placement share. */
+export interface DriverRowAdoption {
+  /** Reads only. */
+  plan(request: RowAdoptionRequest): Promise<RowPlan>
+  /** Throws `E_NOT_ADOPTABLE` with all reasons, also if catalog or tenants differ from those of the plan. */
+  adopt(request: RowAdoptionRequest, options: AdoptOptions): Promise<void>
+  /** As that of `DriverAdoption`. */
+  settle(placement: string, adoptionId: string, decide: (isAdopted: boolean) => Promise<void>): Promise<void>
+  /** As that of `DriverAdoption`. All tenants lose access. Changes nothing after another adoption of the tables. */
+  release(placement: string, adoptionId: string): Promise<readonly string[]>
+}
+
 /** The existing storage cannot become a tenant, or not by this plan. */
 export const NotAdoptable = defineError('E_NOT_ADOPTABLE', 409, 'The storage cannot be adopted')
 

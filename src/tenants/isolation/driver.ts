@@ -15,7 +15,7 @@ import { DependencyUnavailable, defineError, type TenancyError } from '../../ker
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { Finding } from '../../kernel/doctor/doctor.ts'
 import type { FoundData } from '../../kernel/erasable.ts'
-import type { DriverAdoption } from './adoption.ts'
+import type { DriverAdoption, DriverRowAdoption } from './adoption.ts'
 import type { Statement, StatementResult, TenantConnection } from './connection.ts'
 import type { CopiedSequence, TenantCopy } from './copy.ts'
 import type { StorageLocation } from './location.ts'
@@ -42,6 +42,8 @@ export interface Capabilities {
    * `E_NOT_SUPPORTED`.
    */
   readonly copies: boolean
+  /** Whether storage can be filled from a copy, by a restore, clone or move; default: as `copies`. */
+  readonly imports?: boolean
   /**
    * Dependencies of a tenant's statements: a server with a shared database, a server with the tenant's own database, or
    * none.
@@ -68,6 +70,8 @@ export interface IsolationDriver {
   start(environment: DriverEnvironment): Promise<void>
   /** The name of a new tenant's storage; at most 63 bytes. */
   locator(tenantId: string, epoch: number): string
+  /** Whether a tenant with this id can have storage; absent: always. */
+  isTenantId?(tenantId: string): boolean
   /** Creates the storage and runs all migrations, atomically. Returns all applied migrations. */
   provision(location: StorageLocation, options?: MakingOptions): Promise<readonly string[]>
   /** The applied migrations, in order, without rolled back ones. */
@@ -125,8 +129,10 @@ export interface IsolationDriver {
    * under one name. Call it after the fence of the former one, which stays. Absent if each storage has its own name.
    */
   enter?(location: StorageLocation, options: { readonly signal: AbortSignal }): Promise<void>
-  /** Adoption of existing storage; absent if the driver cannot adopt any. */
+  /** Adoption of existing storage of one tenant; absent if the driver cannot adopt any. */
   readonly adoption?: DriverAdoption
+  /** Adoption of existing tables with the rows of many tenants; absent if tenants do not share tables. */
+  readonly rowAdoption?: DriverRowAdoption
   /**
    * Removes the storage with its content. Throws `E_DEPENDENCY_UNAVAILABLE` if it is in use for longer than a caller
    * should wait, for example by a running or hanging import.
@@ -245,6 +251,10 @@ export const copiesNotSupported = (isolation: string): TenancyError =>
   NotSupported(
     `The isolation driver "${isolation}" does not support backups, restores, clones and moves; ` +
       'use an isolation driver for PostgreSQL, such as schema-pg, for tenants that need them.',
+  )
+export const importsNotSupported = (isolation: string): TenancyError =>
+  NotSupported(
+    `The tables of "${isolation}" were adopted with their own tenant column: they support backups, but no restores, clones and moves into them.`,
   )
 /** A placement that is not configured in this process. Its name is only in the log. */
 export const unknownPlacement = (placement: string): TenancyError =>

@@ -7,6 +7,7 @@ import {
   copiesNotSupported,
   type DriverEnvironment,
   type IsolationDriver,
+  importsNotSupported,
 } from './driver.ts'
 
 export interface StorageConfig {
@@ -96,6 +97,12 @@ export class Storage {
   /** Throws `E_NOT_SUPPORTED`. */
   assertCopies(name: string): void {
     if (!this.supportsCopies(name)) throw copiesNotSupported(name)
+  }
+
+  /** Throws `E_NOT_SUPPORTED` if storage of this driver cannot be filled from a copy. */
+  assertImports(name: string): void {
+    this.assertCopies(name)
+    if (this.#drivers.get(name)?.capabilities.imports === false) throw importsNotSupported(name)
   }
 
   /** Driver and placement of a new tenant; a 400 for an unknown driver or placement. */

@@ -1,5 +1,5 @@
 /**
- * Defines orphaned rows: rows in shared tables whose `tenant_id` has no storage location. No tenant or backup has them.
+ * Defines orphaned rows: rows in shared tables whose tenant has no storage location. No tenant or backup has them.
  */
 
 /** A storage location in the registry, of a tenant or of a transfer. */
@@ -8,10 +8,12 @@ export interface RegisteredLocation {
   readonly locator: string
 }
 
-/** Rows of one table with one `tenant_id`. */
+/** Rows of one table with one tenant id. */
 export interface OrphanedRows {
   /** Qualified SQL name. */
   readonly table: string
+  /** The column with the tenant, as SQL. */
+  readonly column: string
   readonly tenantId: string
   readonly rows: number
 }

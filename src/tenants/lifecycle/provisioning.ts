@@ -238,7 +238,6 @@ export class Installation {
     })
   }
 
-  /** Also returns a purged tenant. */
   #row(id: string): Promise<TenantRow | undefined> {
     const { database } = this.#kernel
     return database.query<TenantTables>().selectFrom('tenants').selectAll().where('id', '=', id).executeTakeFirst()
@@ -246,11 +245,12 @@ export class Installation {
 
   /**
    * Another run has installed the tenant, or it was deleted. A later purge removes the storage. A purge that has
-   * started may have checked before the storage was created.
+   * started may have checked before the storage was created. Adopted storage is not of an installation.
    */
   async #leaveToPurge(row: TenantRow): Promise<void> {
-    if (await this.#isBeingPurged(row.id)) await this.#lost.drop(toLocation(row))
-    else await this.#fences.close(row.id)
+    if (!(await this.#isBeingPurged(row.id))) return this.#fences.close(row.id)
+    const created = this.#storage.driver(row.isolation).locator(row.id, row.epoch)
+    if (row.locator === created) await this.#lost.drop(toLocation(row))
   }
 
   /** Throws if the purge would not find storage created from now on. */

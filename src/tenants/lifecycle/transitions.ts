@@ -4,6 +4,7 @@
  * change, its audit entry, its event and its job commit together.
  */
 
+import type { TenancyError } from '../../kernel/base/errors.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Registry } from '../registry/registry.ts'
@@ -131,7 +132,8 @@ export class Transitions {
   }
 }
 
-function rejection({ id, status, purgeStartedAt }: TenantRow, action: Action) {
+/** The error of an action that the status does not permit. */
+export function rejection({ id, status, purgeStartedAt }: TenantRow, action: Action): TenancyError {
   const from = purgeStartedAt ? 'being purged' : status
   return TenantState(`Tenant "${id}" is ${from} and cannot become ${TARGET_STATUS[action]}.`, {
     extras: { from, to: TARGET_STATUS[action] },

@@ -22,9 +22,16 @@ const planAdoption = operation({
   handle: ({ adoptions }, { body }) => adoptions.plan(body),
 })
 
+interface ShownPlan extends Omit<AdoptionPlan, 'id'> {
+  /** The first line. */
+  readonly head: string
+  /** Further lists by their titles, before the statements. */
+  readonly sections?: Readonly<Record<string, readonly string[]>>
+}
+
 /** For a terminal: the lists of the plan as lines. */
-function planText({ id, isolation, placement, storage, digest, ...plan }: AdoptionPlan): string {
-  const { reasons, warnings, differences, statements } = plan
+export function planText({ head, isolation, placement, storage, digest, ...plan }: ShownPlan): string {
+  const { reasons, warnings, differences, statements, sections = {} } = plan
   const section = (title: string, lines: readonly string[]) =>
     lines.length === 0 ? [] : ['', title, ...lines.map((line) => `  ${line.replaceAll(/\p{Cc}/gu, ' ')}`)]
   const shown = differences.map(
@@ -32,12 +39,13 @@ function planText({ id, isolation, placement, storage, digest, ...plan }: Adopti
       `${object}${isAccepted ? ' (accepted)' : ''}: storage ${actual ?? '-'}, migrations ${expected ?? '-'}`,
   )
   return [
-    `tenant    ${id}`,
+    head,
     `storage   ${storage} (${isolation} on ${placement})`,
     `digest    ${digest}`,
     ...section('Reasons against the adoption', reasons),
     ...section('Differences from the migrations', shown),
     ...section('Warnings', warnings),
+    ...Object.entries(sections).flatMap(([title, lines]) => section(title, lines)),
     ...section(
       'Statements',
       statements.map((statement) => `${statement};`),
@@ -82,7 +90,7 @@ export const adoptionOperations = [
       plan: {
         operation: planAdoption,
         request: ({ digest: _, ...body }) => body,
-        text: planText,
+        text: (plan: AdoptionPlan) => planText({ ...plan, head: `tenant    ${plan.id}` }),
         failure: ({ isAdoptable, reasons }: AdoptionPlan) =>
           isAdoptable ? undefined : NotAdoptable(`The storage cannot be adopted: ${reasons.join('; ')}.`),
         body: ({ digest }: AdoptionPlan, body) => ({ digest, ...body }),

@@ -19,6 +19,7 @@ import { MaintenanceRequest, NewTenant, TenantChange, TenantId, TenantRecord } f
 import type { Tenants } from '../tenants.ts'
 import { adoptionOperations } from './adoption.ts'
 import { deadLetterOperations } from './dead-letters.ts'
+import { rowAdoptionOperations } from './row-adoption.ts'
 import { byId, getTenant, listTenants, tenant, tenantResource } from './tenant-reads.ts'
 import { transferOperations } from './transfers.ts'
 
@@ -270,6 +271,7 @@ export const operations = [
     handle: async ({ plans }) => plans.describe(),
   }),
   ...adoptionOperations,
+  ...rowAdoptionOperations,
   ...deadLetterOperations,
   ...transferOperations,
 ]

@@ -21,7 +21,7 @@ import {
 } from '../transfers/requests/errors.ts'
 import { BackupRequest, CloneRequest, MoveRequest, RestoreRequest } from '../transfers/requests/request-schemas.ts'
 import { byId, getTenant, listTenants, tenant } from './tenant-reads.ts'
-import { byTransfer, getTransfer, listTransfers, transferId } from './transfer-reads.ts'
+import { byTransfer, getTransfer, listAllTransfers, listTransfers, transferId } from './transfer-reads.ts'
 import { ofLocation, ofNewTenant, untilEnded } from './transfer-wait.ts'
 
 const byBackup = z.object({ id: TenantId, backupId: z.uuid() })
@@ -240,6 +240,7 @@ export const transferOperations = [
     jobErrors: [TransferFailed, TransferCancelled],
   }),
   listTransfers,
+  listAllTransfers,
   getTransfer,
   operation({
     name: 'transfers.cancel',

@@ -4,16 +4,41 @@ import type { TenantRecord } from '../tenant/tenant.ts'
 
 const NOT_READY_RETRY_SECONDS = 5
 
-/** Throws the error of a guarded route. A deleted tenant is not found, so that ids cannot be probed. */
-export function assertUsable({ id, status, maintenance }: TenantRecord): void {
-  if (status === 'deleted') throw tenantNotFound(id)
-  if (status === 'suspended') throw TenantIsSuspended('The tenant is suspended.')
-  if (status !== 'active') {
-    throw TenantNotReady('The tenant is not ready yet.', { retryAfterSeconds: NOT_READY_RETRY_SECONDS })
-  }
-  if (maintenance) {
-    throw TenantInMaintenance(maintenance.message ?? 'The tenant is in maintenance.', {
-      retryAfterSeconds: maintenance.retryAfterSeconds,
-    })
-  }
+type Usable = Pick<TenantRecord, 'id' | 'status' | 'maintenance'>
+
+/** The rules in their order. Each throws the error of a guarded route. A deleted tenant is not found, so that ids cannot be probed. */
+export const USABLE_RULES = [
+  {
+    check: 'exists',
+    assert({ id, status }: Usable): void {
+      if (status === 'deleted') throw tenantNotFound(id)
+    },
+  },
+  {
+    check: 'status',
+    assert({ status }: Usable): void {
+      if (status === 'suspended') throw TenantIsSuspended('The tenant is suspended.')
+    },
+  },
+  {
+    check: 'ready',
+    assert({ status }: Usable): void {
+      if (status === 'active') return
+      throw TenantNotReady('The tenant is not ready yet.', { retryAfterSeconds: NOT_READY_RETRY_SECONDS })
+    },
+  },
+  {
+    check: 'maintenance',
+    assert({ maintenance }: Usable): void {
+      if (!maintenance) return
+      throw TenantInMaintenance(maintenance.message ?? 'The tenant is in maintenance.', {
+        retryAfterSeconds: maintenance.retryAfterSeconds,
+      })
+    },
+  },
+] as const
+
+/** Throws the error of a guarded route. */
+export function assertUsable(tenant: TenantRecord): void {
+  for (const rule of USABLE_RULES) rule.assert(tenant)
 }

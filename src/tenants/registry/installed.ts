@@ -4,13 +4,12 @@ import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 
 const READ_AT_ONCE = 500
 
-export async function* installedTenants(database: Database): AsyncIterable<readonly TenantRow[]> {
+/** @param only id of the only tenant */
+export async function* installedTenants(database: Database, only?: string): AsyncIterable<readonly TenantRow[]> {
   let last: string | undefined = ''
   while (last !== undefined) {
-    const rows: TenantRow[] = await database
-      .query<TenantTables>()
-      .selectFrom('tenants')
-      .selectAll()
+    const tenants = database.query<TenantTables>().selectFrom('tenants').selectAll()
+    const rows: TenantRow[] = await (only === undefined ? tenants : tenants.where('id', '=', only))
       .where('status', 'in', ['active', 'suspended'])
       .where('id', '>', last)
       .orderBy('id')

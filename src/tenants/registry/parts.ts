@@ -3,6 +3,7 @@ import type { Part } from '../../kernel/part-definition.ts'
 import { tenantSeries } from './metrics.ts'
 import { Plans, type PlansConfig } from './plans.ts'
 import { Registry } from './registry.ts'
+import { tenantProviders } from './search-providers.ts'
 
 interface Dependencies {
   readonly configuration: { readonly plans: PlansConfig; readonly staleForSeconds?: number | undefined }
@@ -13,6 +14,7 @@ export const registryPart: Part<'registry', Registry, Dependencies> = {
   tenantTables: ['tenant_domains'],
   service: (kernel, { configuration }) => new Registry(kernel, configuration),
   start: (registry) => registry.start(),
+  searchProviders: tenantProviders,
   metrics: tenantSeries,
 }
 

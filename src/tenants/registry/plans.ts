@@ -11,7 +11,9 @@ import { parsed } from '../../kernel/base/validate.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { COUNTER_NAME } from '../../kernel/store/counters.ts'
+import { PlanResolvedByHost } from '../tenant/errors.ts'
 import type { TenantRecord } from '../tenant/tenant.ts'
+import type { PlanCondition } from './search.ts'
 
 const RESOLVER_TIMEOUT_MS = 1_000
 const REMEMBERED_PLANS = 10_000
@@ -122,6 +124,20 @@ export class Plans {
     throw invalid([{ path: 'metadata.plan', message: `must be one of ${known}` }])
   }
 
+  /** Selects the tenants of a plan by `metadata.plan`. `E_PLAN_RESOLVED_BY_HOST`, or a 400 for an undefined plan. */
+  condition(plan: string): PlanCondition {
+    this.assertInMetadata()
+    const { defaultPlan, definitions } = this.#config
+    const names = Object.keys(definitions)
+    if (!this.isDefined(plan)) throw invalid([{ path: 'plan', message: `must be one of ${names.join(', ')}` }])
+    return plan === defaultPlan ? { isNoneOf: names.filter((name) => name !== plan) } : { is: plan }
+  }
+
+  assertInMetadata(): void {
+    if (!this.isDecidedByHost) return
+    throw PlanResolvedByHost("The host's getPlan decides the plan of a tenant, so tenants are not selected by plan.")
+  }
+
   describe(): z.output<typeof PlansDescription> {
     const { defaultPlan, definitions } = this.#config
     return { defaultPlan, resolvedBy: this.isDecidedByHost ? 'host' : 'metadata', definitions: { ...definitions } }
@@ -148,6 +164,11 @@ export class Plans {
     const name = this.#resolveName(getPlan, tenant).then((plan) => this.#named(plan).plan)
     this.#recent.set(tenant.id, { name, at: nowMs })
     return name
+  }
+
+  /** The name of the plan of tenants with this `metadata.plan`. */
+  named(plan: unknown): string {
+    return this.#named(plan).plan
   }
 
   #named(plan: unknown): ResolvedPlan {

@@ -1,4 +1,5 @@
 /** Inserts a new tenant into the registry with the status provisioning and its first storage location. */
+import { invalid } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import { TenantExists } from '../tenant/errors.ts'
@@ -23,13 +24,17 @@ export async function register(
 ): Promise<TenantRow> {
   const { database, clock } = kernel
   const now = clock.now()
+  const driver = storage.driver(row.isolation)
+  if (driver.isTenantId?.(row.id) === false) {
+    throw invalid([{ path: 'id', message: `is no value of the tenant column of ${row.isolation}` }])
+  }
   const inserted = await database
     .query<TenantTables>()
     .insertInto('tenants')
     .values({
       ...row,
       status: 'provisioning',
-      locator: storage.driver(row.isolation).locator(row.id, FIRST_EPOCH),
+      locator: driver.locator(row.id, FIRST_EPOCH),
       epoch: FIRST_EPOCH,
       lastEpoch: row.clonedFrom ? 0 : FIRST_EPOCH, // a clone is given its first place like any other that is filled
       createdAt: now,

@@ -5,14 +5,21 @@
  * this process cannot receive notifications, entries live for five seconds; afterwards, all are read again.
  */
 
-import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type Order, type PageOf } from '../../kernel/api/page.ts'
 import { LOADED_WITHIN_MS } from '../../kernel/base/cached-query.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { StorageLocation } from '../isolation/driver.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
 import type { TenantRow } from '../tenant/tables.ts'
 import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
-import { createSearchIndex, type SearchIndex, searchIndex, type TenantSearch, tenantsMatching } from './search.ts'
+import {
+  createSearchIndex,
+  type PlanCondition,
+  type SearchIndex,
+  searchIndex,
+  type TenantSearch,
+  tenantsMatching,
+} from './search.ts'
 import { type Located, TenantCache } from './tenant-cache.ts'
 
 export type { Located } from './tenant-cache.ts'
@@ -21,9 +28,22 @@ export const CHANNEL = 'multitenancy_tenants'
 const STALE_FOR_SECONDS = 300
 const LOOKS_EVERY_MS = 1_000
 
+/** Orders of lists. `name` is in the collation of the database. */
+export const SORTS = ['-createdAt', 'name', '-updatedAt'] as const
+
 export interface TenantFilter extends TenantSearch {
+  /** One of the plans, unless the host resolves them. */
+  readonly plan?: string
+  /** Default `-createdAt`. */
+  readonly sort?: (typeof SORTS)[number]
   readonly limit: number
   readonly cursor?: string
+}
+
+const ORDERS: Readonly<Record<(typeof SORTS)[number], Order<'createdAt' | 'updatedAt' | 'name' | 'id'>>> = {
+  '-createdAt': NEWEST_FIRST,
+  name: { columns: ['name', 'id'], direction: 'asc' },
+  '-updatedAt': { columns: ['updatedAt', 'id'], direction: 'desc' },
 }
 
 export interface RegistryOptions {
@@ -60,6 +80,12 @@ export class Registry {
   async changed(id: string): Promise<void> {
     await this.#kernel.database.notify(CHANNEL, id)
     this.#kernel.database.afterCommit(() => this.#forget(id))
+  }
+
+  /** The same for many tenants, in one statement. */
+  async changedAll(ids: readonly string[]): Promise<void> {
+    await this.#kernel.database.sql('select pg_notify($1, id) from unnest($2::text[]) id', [CHANNEL, ids])
+    this.#kernel.database.afterCommit(() => ids.map((id) => this.#forget(id)))
   }
 
   /** Reads the row. Throws `E_TENANT_NOT_FOUND`, also for a purged tenant. */
@@ -100,13 +126,17 @@ export class Registry {
     return this.#cache.refresh(id)
   }
 
-  async list({ status, q, includeDeleted, limit, cursor }: TenantFilter): Promise<PageOf<TenantRecord>> {
+  async list(
+    { plan: _, sort = '-createdAt', limit, cursor, ...search }: TenantFilter,
+    plan?: PlanCondition,
+  ): Promise<PageOf<TenantRecord>> {
     const { database, cursors } = this.#kernel
-    const query = tenantsMatching(database, { status, q, includeDeleted })
-    const filters = [status, q, includeDeleted]
+    const query = tenantsMatching(database, search, plan)
+    const { status, q, includeDeleted, ...others } = search
+    const filters = [status, q, includeDeleted, sort, plan, Object.entries(others).toSorted()]
     return cursors.keysetPage(
       query,
-      { name: 'tenants', filters, order: NEWEST_FIRST, item: toTenant },
+      { name: 'tenants', filters, order: ORDERS[sort], item: toTenant },
       { limit, cursor },
     )
   }

@@ -1,5 +1,5 @@
 /**
- * Selects tenants by status and by a term in their ids, names and domains.
+ * Selects tenants by their members, and by a term in their ids, names and domains.
  *
  * `search_text` returns all of them in lower case, `search_starts` the first one and two characters of each. Their trigram indexes
  * require the extension `pg_trgm`; without it a search reads all tenants.
@@ -23,17 +23,54 @@ export interface TenantSearch {
   /** Part of an id, name or domain; with fewer than three characters, its beginning. Case-insensitive. */
   readonly q?: string
   readonly includeDeleted?: boolean
+  readonly isolation?: string
+  readonly placement?: string
+  readonly inMaintenance?: boolean
+  /** Values of members of the metadata, as text: `7` also selects the number 7. */
+  readonly metadata?: Readonly<Record<string, string>>
+  /** Inclusive. */
+  readonly createdFrom?: Date
+  /** Exclusive. */
+  readonly createdTo?: Date
 }
 
+/** `metadata.plan` of the tenants with a plan: for the default plan, all tenants without the name of another one. */
+export type PlanCondition = { readonly is: string } | { readonly isNoneOf: readonly string[] }
+
 export function tenantsMatching(
-  database: Database,
-  { status, q, includeDeleted }: TenantSearch,
+  database: Pick<Database, 'query'>,
+  search: TenantSearch,
+  plan?: PlanCondition,
 ): SelectQueryBuilder<TenantTables, 'tenants', TenantRow> {
+  const { status, q, includeDeleted, isolation, placement, inMaintenance, metadata, createdFrom, createdTo } = search
   let query = database.query<TenantTables>().selectFrom('tenants').selectAll().where('purgedAt', 'is', null)
   if (status) query = query.where('status', '=', status)
   else if (!includeDeleted) query = query.where('status', '!=', 'deleted')
+  if (plan) query = query.where(hasPlan(plan))
+  if (isolation !== undefined) query = query.where('isolation', '=', isolation)
+  if (placement !== undefined) query = query.where('placement', '=', placement)
+  if (inMaintenance !== undefined) query = query.where('maintenance', inMaintenance ? 'is not' : 'is', null)
+  for (const [key, value] of Object.entries(metadata ?? {})) query = query.where(hasMember(key, value))
+  if (createdFrom) query = query.where('createdAt', '>=', createdFrom)
+  if (createdTo) query = query.where('createdAt', '<', createdTo)
   return q ? query.where(matches(q)) : query
 }
+
+const hasPlan = (plan: PlanCondition): Expression<SqlBool> =>
+  'is' in plan
+    ? sql`metadata->>'plan' = ${plan.is}`
+    : sql`(metadata->>'plan' is null or metadata->>'plan' <> all (${plan.isNoneOf}))`
+
+function hasMember(key: string, value: string): Expression<SqlBool> {
+  const isMember = (json: string) => sql<boolean>`metadata @> ${`{${JSON.stringify(key)}:${json}}`}::jsonb`
+  return sql`(${sql.join(jsonTexts(value).map(isMember), sql` or `)})`
+}
+
+/** The JSON values with this text: a string, and a number, boolean or null. */
+export const jsonTexts = (text: string): readonly string[] => [
+  JSON.stringify(text),
+  ...(/^(true|false|null|-?(0|[1-9]\d*)(\.\d+)?)$/.test(text) ? [text] : []),
+]
 
 function matches(term: string): Expression<SqlBool> {
   const literal = term.replace(/[\\%_]/g, '\\$&')

@@ -47,7 +47,8 @@ function assertRowExists(id: string, row: TenantRow | undefined): TenantRow {
   return row
 }
 
-function assertRowOpen(row: TenantRow): TenantRow {
+/** Throws `E_TENANT_STATE` for a deleted tenant. */
+export function assertRowOpen(row: TenantRow): TenantRow {
   if (row.status === 'deleted') {
     throw TenantState(`Tenant "${row.id}" is deleted and cannot be changed. Restore it first.`, {
       extras: { from: row.status },

@@ -13,6 +13,7 @@ import type { Migration } from '../../kernel/database/migrations.ts'
 import type { ItemState, MigrationRun } from '../migrations/model/run.ts'
 import type { BackupRow, PlaceRow, TransferRow } from '../transfers/model/tables.ts'
 import type { Status } from './lifecycle.ts'
+import { LIST_INDEXES } from './list-indexes.ts'
 import type { AppliedMigration } from './schema-version.ts'
 
 export interface TenantRow {
@@ -275,4 +276,10 @@ export const tables: readonly Migration[] = [
     `,
   },
   { name: '0003_search_index', up: SEARCH_INDEXES },
+  {
+    // The last change of phase or progress.
+    name: '0004_attention',
+    up: 'alter table transfers add progressed_at timestamptz(3)',
+  },
+  { name: '0005_list_indexes', up: LIST_INDEXES },
 ]

@@ -73,13 +73,13 @@ export class TransferState {
     return rows
   }
 
-  /** Tenants whose last completed backup is older than allowed, or whose latest backups have failed. */
-  async *troubled(): AsyncIterable<TroubledBackups> {
+  /** Tenants whose last completed backup is older than allowed, or whose latest backups have failed. @param only id of the only tenant */
+  async *troubled(only?: string): AsyncIterable<TroubledBackups> {
     const { kernel, storage } = this.#dependencies
     const { plans, settings } = this.#run
     const byTenant = async <Row>(text: string, ids: readonly string[]) =>
       new Map((await kernel.database.sql(text, [ids])).rows.map(({ id, ...row }) => [id as string, row as Row]))
-    for await (const rows of installedTenants(kernel.database)) {
+    for await (const rows of installedTenants(kernel.database, only)) {
       const ids = rows.map(({ id }) => id)
       const last = await byTenant<{ at: Date }>(LAST_COMPLETE, ids)
       const failures = await byTenant<{ count: number; code: string | null }>(FAILED_SINCE, ids)

@@ -25,6 +25,7 @@ import {
   RestoreTenant,
   RunBackups,
 } from './requests/job-types.ts'
+import { transferProviders } from './search.ts'
 import { Transfers } from './transfers.ts'
 
 const TYPES = [BackupTenant, RestoreTenant, CloneTenant, MoveTenant]
@@ -79,6 +80,7 @@ export const transfersPart: Part<'transfers', Transfers, Dependencies> = {
     { type: RecoverTransfers, cron: '* * * * *' },
     { type: RunBackups, cron: '*/10 * * * *' },
   ],
+  searchProviders: transferProviders,
   metrics: backupSeries,
   stop: (transfers) => transfers.stop(),
 }

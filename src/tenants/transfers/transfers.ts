@@ -1,6 +1,6 @@
 /** Requests and returns transfers of tenants; runner.ts carries them out. */
 import type { z } from 'zod'
-import { NEWEST_FIRST, type PageOf } from '../../kernel/api/page.ts'
+import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
 import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -18,7 +18,7 @@ import { TransferState } from './doctor-queries.ts'
 import type { TransferDependencies } from './kinds/dependencies.ts'
 import { ACTIONS } from './kinds/index.ts'
 import { toTransfer } from './model/tables.ts'
-import { hasEnded, type Transfer } from './model/transfer.ts'
+import { hasEnded, type Kind, type State, type Transfer } from './model/transfer.ts'
 import { recover } from './recovery.ts'
 import { TransferNotFound } from './requests/errors.ts'
 import { CloneRequest, MoveRequest } from './requests/request-schemas.ts'
@@ -29,6 +29,12 @@ export interface TransfersConfig extends BackupSettings {
   readonly plans: Plans
   /** Lease duration: time without a renewal after which another attempt may start; default 15,000. */
   readonly leaseMs?: number | undefined
+}
+
+export interface TransferFilter {
+  readonly state?: State
+  readonly kind?: Kind
+  readonly placement?: string
 }
 
 export interface StartedTransfer {
@@ -60,7 +66,7 @@ export class Transfers {
       const source = await lockTenant(database, sourceId)
       assertInstalled(source)
       const { isolation, placement } = source
-      if (data) storage.assertCopies(isolation)
+      if (data) storage.assertImports(isolation)
       const row = await register(this.#dependencies, {
         id,
         name,
@@ -106,7 +112,10 @@ export class Transfers {
       if (!undo && to.isolation === row.isolation && to.placement === row.placement) {
         throw TenantState(`Tenant "${id}" is already on ${to.isolation} at placement "${to.placement}".`)
       }
-      if (!undo) for (const { isolation } of [row, to]) storage.assertCopies(isolation)
+      if (!undo) {
+        storage.assertCopies(row.isolation)
+        storage.assertImports(to.isolation)
+      }
       const kind = undo ? 'undo' : 'move'
       const { isolation, placement } = to
       const transfer = await request(kernel, { kind, tenantId: id, isolation, placement })
@@ -128,6 +137,22 @@ export class Transfers {
     const query = database.query<TenantTables>().selectFrom('transfers').selectAll().where('tenantId', '=', tenantId)
     const keyset = { name: 'transfers', filters: [tenantId], order: NEWEST_FIRST, item: toTransfer }
     return cursors.keysetPage(query, keyset, page)
+  }
+
+  /** Transfers of all tenants, newest first. */
+  listAll({ state, kind, placement, limit, cursor }: TransferFilter & PageOptions = {}): Promise<PageOf<Transfer>> {
+    const { database, cursors } = this.#dependencies.kernel
+    let query = database.query<TenantTables>().selectFrom('transfers').selectAll()
+    if (state) query = query.where('state', '=', state)
+    if (kind) query = query.where('kind', '=', kind)
+    if (placement !== undefined) query = query.where('placement', '=', placement)
+    const keyset = {
+      name: 'all transfers',
+      filters: [state, kind, placement],
+      order: NEWEST_FIRST,
+      item: toTransfer,
+    }
+    return cursors.keysetPage(query, keyset, { limit, cursor })
   }
 
   /** `E_TRANSFER_NOT_FOUND`, also for a transfer of another tenant. */

@@ -24,8 +24,9 @@ const OWN_KEYS = ['database', 'appKey', 'oldAppKeys', 'store', 'placements', 'ba
 const OWN_VARIABLES = ['DATABASE_URL', 'TENANTRY_APP_KEY', 'TENANTRY_OLD_APP_KEYS', 'REDIS_URL', 'TENANTRY_ROLE']
 const POLL_MS = 10
 const SETTLED_WITHIN_MS = 20_000
-/** Long enough that a slow store on a busy machine does not count as unavailable. */
+/** Long enough that a slow store or search on a busy machine does not count as unavailable. */
 const STORE_TIMEOUT_MS = 10_000
+const SEARCH_TIMEOUT_MS = 10_000
 
 export interface TestTenancy<
   Satellites extends readonly AnySatellite[],
@@ -85,6 +86,7 @@ export async function testTenancy<Satellites extends readonly AnySatellite[]>(
       isolation: [schemaPg()],
       placements: { main: { connections: { max: 4, perTenant: 4 } } },
       logger: createLogger({ level: 'silent' }),
+      search: { timeoutMs: SEARCH_TIMEOUT_MS },
       store,
       ...options,
       ...more,

@@ -60,3 +60,13 @@ test('a schema of several owners is restored to each of them', async () => {
   expect(await legacy.rights('several')).toEqual(before)
   await legacy.sql(`drop schema several cascade; drop owned by ${other}; drop role ${other}`)
 })
+
+test('a former owner that may create objects in public is a warning, until the right is revoked', async () => {
+  await legacy.sql(
+    `create schema creating authorization ${legacy.role}; grant create on schema public to ${legacy.role}`,
+  )
+  const warning = `the role "${legacy.role}" may create objects in the schema "public" of this database: revoke CREATE from it`
+  expect((await legacy.plan('creating', { baseline: [] })).warnings).toContain(warning)
+  await legacy.sql(`revoke create on schema public from ${legacy.role}`)
+  expect((await legacy.plan('creating', { baseline: [] })).warnings).not.toContain(warning)
+})

@@ -142,7 +142,7 @@ export function storageAdoption(
 
   return {
     plan: (request) =>
-      orRejected(request, async () => {
+      orRejected(request.location.locator, async () => {
         const storage = at(request.location)
         const source = sourceOf(storage, request)
         const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
@@ -163,7 +163,7 @@ export function storageAdoption(
       }),
 
     adopt: (request, { adoptionId, digest, assertNotAbandoned }) =>
-      orRejected(request, async () => {
+      orRejected(request.location.locator, async () => {
         const storage = at(request.location)
         const { server, migrator, schema, locator } = storage
         const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
@@ -245,11 +245,11 @@ const NO_SUCH_DATABASE = '3D000'
 const INSUFFICIENT_PRIVILEGE = '42501'
 
 /** Converts the error of a missing database, and of statements that the role of `url` may not execute. */
-async function orRejected<T>({ location }: AdoptionRequest, work: () => Promise<T>): Promise<T> {
+export async function orRejected<T>(locator: string, work: () => Promise<T>): Promise<T> {
   try {
     return await work()
   } catch (error) {
-    if (sqlState(error) === NO_SUCH_DATABASE) throw notAdoptable([`the database "${location.locator}" does not exist`])
+    if (sqlState(error) === NO_SUCH_DATABASE) throw notAdoptable([`the database "${locator}" does not exist`])
     if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
     throw NotAdoptable('The role of `url` lacks a right for these statements; the log has the details.', {
       cause: error,
@@ -257,11 +257,11 @@ async function orRejected<T>({ location }: AdoptionRequest, work: () => Promise<
   }
 }
 
-const DIGEST_LENGTH = 32
-const CHANGED = 'the catalog, or the request, differs from that of the plan: make the plan again'
+export const DIGEST_LENGTH = 32
+export const CHANGED = 'the catalog, or the request, differs from that of the plan: make the plan again'
 
 /** A routine that runs with the rights of its owner would receive those of the role of `url`. */
-const privilegedRoutines = (structure: Structure, expected: Structure): string[] =>
+export const privilegedRoutines = (structure: Structure, expected: Structure): string[] =>
   [...structure].flatMap(([object, definition]) =>
     /^(function|procedure) /.test(object) &&
     / security definer( |$)/.test(definition) &&
@@ -272,7 +272,7 @@ const privilegedRoutines = (structure: Structure, expected: Structure): string[]
       : [],
   )
 
-function toReason({ object, expected, actual }: Difference): string {
+export function toReason({ object, expected, actual }: Difference): string {
   if (actual === null) return `${object}: does not exist, and the migrations create it`
   if (expected === null) return `${object}: the migrations do not create it`
   return `${object}: is "${shortened(actual)}", and the migrations create "${shortened(expected)}"`
@@ -281,12 +281,12 @@ function toReason({ object, expected, actual }: Difference): string {
 const MAX_SHOWN = 120
 const shortened = (text: string): string => (text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)
 
-async function rolesOf(client: pg.ClientBase, { server }: AdoptableStorage): Promise<Roles> {
+export async function rolesOf(client: pg.ClientBase, { server }: AdoptableStorage): Promise<Roles> {
   const { rows } = await client.query('select current_user as owner')
   return { owner: rows[0].owner, scope: server.scopeRole }
 }
 
 /** Statements of one text are one round trip. All names in them are qualified. */
-async function run(client: pg.ClientBase, statements: readonly string[]): Promise<void> {
+export async function run(client: pg.ClientBase, statements: readonly string[]): Promise<void> {
   if (statements.length > 0) await client.query(['set local search_path = pg_catalog', ...statements].join(';\n'))
 }

@@ -36,7 +36,7 @@ export async function writeRecord(
 /** Undefined without a record, also in a database without the table. */
 export async function readRecord(
   client: pg.ClientBase,
-  { schema }: AdoptableStorage,
+  { schema }: Pick<AdoptableStorage, 'schema'>,
 ): Promise<AdoptionRecord | undefined> {
   const { rows: tables } = await client.query(`select to_regclass('tenantry.adoptions') is not null as exists`)
   if (!tables[0].exists) return undefined

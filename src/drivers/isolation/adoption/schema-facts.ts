@@ -39,10 +39,12 @@ export interface SchemaFacts {
   readonly referrers: readonly string[]
   /** Objects of this schema that refer to the schema of another tenant. */
   readonly references: readonly string[]
-  /** Routines of other schemas that objects of this one execute, and that another role owns. */
+  /** Routines, operators, domains and views of other schemas that objects of this one use, and that another role owns. */
   readonly foreignRoutines: readonly string[]
   /** Owners of these objects whose rights the role of `url` does not have. */
   readonly otherOwners: readonly string[]
+  /** Owners of these objects, other than the role of `url` and superusers, that may create objects in the schema `public`. */
+  readonly creatorsInPublic: readonly string[]
   /** Whether the record of an adoption, or of a migration, has the name of the schema. */
   readonly isKnown: boolean
 }
@@ -74,6 +76,16 @@ const namespaceOf = (classid: string, objid: string): string => `(case ${classid
   when 'pg_trigger'::regclass then (select relnamespace from pg_trigger join pg_class c on c.oid = tgrelid where pg_trigger.oid = ${objid})
   when 'pg_policy'::regclass then (select relnamespace from pg_policy join pg_class c on c.oid = polrelid where pg_policy.oid = ${objid})
   when 'pg_statistic_ext'::regclass then (select stxnamespace from pg_statistic_ext where oid = ${objid})
+  when 'pg_operator'::regclass then (select oprnamespace from pg_operator where oid = ${objid})
+  end)`
+
+/** The role that may change the code of a routine, an operator, a domain or a view; null for other objects. */
+const OWNER_OF_CODE = `(case refclassid
+  when 'pg_proc'::regclass then (select proowner from pg_proc where oid = refobjid)
+  when 'pg_operator'::regclass then (select proowner from pg_operator o join pg_proc on pg_proc.oid = oprcode where o.oid = refobjid)
+  when 'pg_type'::regclass then (
+    select t.typowner from pg_type t left join pg_type e on e.oid = t.typelem where t.oid = refobjid and 'd' in (t.typtype, e.typtype))
+  when 'pg_class'::regclass then (select relowner from pg_class where oid = refobjid and relkind = 'v')
   end)`
 
 /** @param schema and the others as parameters: $1 schema, $2 scope role */
@@ -127,7 +139,7 @@ const FACTS = `
     select distinct inside.classid, inside.objid, d.refclassid, d.refobjid
     from inside cross join lateral (
       select * from pg_depend where pg_depend.classid = inside.classid and pg_depend.objid = inside.objid offset 0) d
-    where d.deptype in ('n', 'a') and d.refobjid >= 16384 and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)
+    where d.deptype in ('n', 'a') and d.refobjid >= 16384 and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass)
       and not exists (select from member where member.classid = d.refclassid and member.objid = d.refobjid)),
   reference as (select referred.*, ${namespaceOf('refclassid', 'refobjid')} as into_space from referred)
   select json_build_object(
@@ -146,11 +158,15 @@ const FACTS = `
     'references', array(select distinct pg_describe_object(classid, objid, 0) from reference
       where into_space <> space.oid and into_space in (
         select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = (select oid from pg_roles where rolname = $2::text)) order by 1),
-    'foreignRoutines', array(select distinct pg_describe_object(refclassid, refobjid, 0) from reference join pg_proc p on p.oid = refobjid
-      join pg_roles on pg_roles.oid = proowner
-      where refclassid = 'pg_proc'::regclass and into_space <> space.oid and proowner <> current_user::regrole and not rolsuper order by 1),
+    'foreignRoutines', array(select distinct pg_describe_object(refclassid, refobjid, 0) from reference
+      join pg_roles on pg_roles.oid = ${OWNER_OF_CODE}
+      where into_space <> space.oid and pg_roles.oid <> current_user::regrole and not rolsuper order by 1),
     'otherOwners', array(select distinct pg_get_userbyid(role)::text from (select nspowner as role union select owner from object) owners
-      where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1)) as facts
+      where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1),
+    'creatorsInPublic', array(select distinct rolname::text from (select nspowner as role union select owner from object) owners
+      join pg_roles on pg_roles.oid = role join pg_namespace p on p.nspname = 'public' and p.oid <> space.oid
+      where role <> current_user::regrole and not rolsuper and rolname <> 'pg_database_owner'
+        and has_schema_privilege(role, p.oid, 'create') order by 1)) as facts
   from space`
 
 const KNOWN = `

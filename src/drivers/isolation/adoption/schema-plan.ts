@@ -26,6 +26,8 @@ export interface Roles {
   /** The role of `url`. */
   readonly owner: string
   readonly scope: string
+  /** Rights of the scope role on an object of shared tables; absent: those in a schema of one tenant, also on new objects. */
+  readonly scopeRights?: (object: ObjectFacts) => readonly string[]
 }
 
 /** The part of the facts that a release restores. Stored as JSON. */
@@ -71,7 +73,7 @@ const isReserved = (schema: string): boolean =>
   /^pg_/.test(schema) || ['information_schema', 'public'].includes(schema) || isOfTenantry(schema)
 
 /** Form of the names that schema-pg generates. */
-const GENERATED = /^t\d+_/
+export const GENERATED = /^t\d+_/
 
 /** Reasons why the schema cannot be adopted, without those of its structure. */
 export function reasonsAgainst(
@@ -124,6 +126,9 @@ export function warningsAbout(facts: SchemaFacts, { owner, scope }: Roles): stri
       (role) =>
         `the role "${role}" keeps its rights on rows, and can no longer change the structure: stop its migrations`,
     ),
+    ...facts.creatorsInPublic.map(
+      (role) => `the role "${role}" may create objects in the schema "public" of this database: revoke CREATE from it`,
+    ),
     ...others.map((role) => `the role "${role}" keeps its rights until they are revoked`),
     ...(isPublic || facts.rights.some(({ grantee }) => grantee === PUBLIC)
       ? ['rights of PUBLIC are revoked: roles that have only these lose access']
@@ -169,7 +174,7 @@ export function adoptionStatements(schema: string, facts: SchemaFacts, roles: Ro
       onSchema,
     ),
     ...facts.objects.flatMap((object) => rightsOfObject(object, roles)),
-    ...Object.entries(DEFAULTS).flatMap(([type, { all, kind }]) => {
+    ...Object.entries(roles.scopeRights ? {} : DEFAULTS).flatMap(([type, { all, kind }]) => {
       const present = defaultsOf(facts.defaults, type, owner)
       const kept = present.filter(mayKeep(kind, roles))
       const ofFormer = type === 'f' ? [] : former.flatMap((role) => rights(role, all))
@@ -206,7 +211,7 @@ function rightsOfObject(object: ObjectFacts, roles: Roles): string[] {
     ...rights(owner, own),
     ...current.filter(isKept),
     ...ofFormer(object.rights ?? []),
-    ...rights(scope, own),
+    ...rights(scope, roles.scopeRights?.(object) ?? own),
   ]
   return [
     ...(object.rights ? rightStatements(target, owner, current, required) : []),

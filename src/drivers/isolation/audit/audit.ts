@@ -13,10 +13,11 @@ import { type Finding, notExamined } from '../../../kernel/doctor/doctor.ts'
 import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 import type { CatalogRule } from '../catalog/rule.ts'
 import { publicRightsRules } from '../roles/public-rights.ts'
-import { auditRows } from '../row-security/apply.ts'
+import { auditLinks, auditRows } from '../row-security/apply.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { canary, canaryTargetsIn } from './canary.ts'
 import { DATABASE_RULES } from './database-rules.ts'
+import { isUsed, type RowTables } from './orphaned-rows.ts'
 import { ownLoginRules, sharedLogins } from './own-login-rules.ts'
 import { leftoverRules, OWNERSHIP_RULES } from './ownership-rules.ts'
 import { ROLE_RULES } from './role-rules.ts'
@@ -47,16 +48,15 @@ export const auditSchemas = (
     yield* canary(server, await reading(server, (client) => canaryTargetsIn(client, [...tenantOf.keys()])))
   })
 
-/** @param schema with the shared tables */
 export const auditRowTables = (
   servers: Iterable<PostgresServer>,
   locations: AsyncIterable<StorageLocation>,
-  { schema, extensionsSchema }: Pick<CatalogSubject, 'extensionsSchema'> & { readonly schema: string },
+  { extensionsSchema, ...tables }: Pick<CatalogSubject, 'extensionsSchema'> & RowTables,
 ): AsyncIterable<Finding> =>
   onEachServer(servers, locations, async function* (server) {
     yield* await queryCatalog({ server, extensionsSchema }, serverRules(server))
-    yield* await server.owned((client) => auditSharedTables(server, client, schema))
-    const targets = await reading(server, (client) => canaryTargetsIn(client, [schema], 'tenant_id'))
+    yield* await server.owned((client) => auditSharedTables(server, client, tables))
+    const targets = await reading(server, (client) => canaryTargetsIn(client, [tables.schema], tables.column.name))
     yield* canary(server, targets, { takesRole: true })
   })
 
@@ -93,14 +93,24 @@ async function* onEachServer(
   }
 }
 
-async function auditSharedTables(server: PostgresServer, client: pg.ClientBase, schema: string): Promise<Finding[]> {
-  const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schema])
-  if (rowCount === 0) return [] // no tenant has been installed there
-  const faults = await auditRows(client, schema, server.scopeRole)
-  return faults.map(({ object, fault, remedy }) => ({
-    severity: 'error',
-    code: 'isolation.rows-unprotected',
-    message: `${server.name}: ${object}: ${fault}`,
-    remedy,
-  }))
+async function auditSharedTables(
+  server: PostgresServer,
+  client: pg.ClientBase,
+  { schema, column }: RowTables,
+): Promise<Finding[]> {
+  if (!(await isUsed(client, schema, server.scopeRole))) return [] // no tenant has been installed there
+  const faults = await auditRows(client, schema, server.scopeRole, column)
+  const links = await auditLinks(client, schema, server.scopeRole, column)
+  const finding =
+    (severity: Finding['severity'], code: string) =>
+    ({ object, fault, remedy }: (typeof faults)[number]): Finding => ({
+      severity,
+      code,
+      message: `${server.name}: ${object}: ${fault}`,
+      remedy,
+    })
+  return [
+    ...faults.map(finding('error', 'isolation.rows-unprotected')),
+    ...links.map(finding('info', 'isolation.rows-linked')),
+  ]
 }

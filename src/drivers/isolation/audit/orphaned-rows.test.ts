@@ -54,9 +54,9 @@ describe.each(['a non-superuser owner', 'a superuser'] as const)('orphanedRows, 
       const { neighbour, first, next, find } = subject
       const all = async () => [neighbour, first, next]
       const of = (tenantId: string) => [
-        { table: 'tenantry_rows.eggs', tenantId, rows: 1 },
-        { table: 'tenantry_rows.hens', tenantId, rows: 1 },
-        { table: 'tenantry_rows.notes', tenantId, rows: 2 },
+        { table: 'tenantry_rows.eggs', column: 'tenant_id', tenantId, rows: 1 },
+        { table: 'tenantry_rows.hens', column: 'tenant_id', tenantId, rows: 1 },
+        { table: 'tenantry_rows.notes', column: 'tenant_id', tenantId, rows: 2 },
       ]
       expect(await find(all)).toEqual([])
       expect(await find(async () => [neighbour, first])).toEqual(of('gamma~2'))
@@ -73,9 +73,9 @@ describe.each(['a non-superuser owner', 'a superuser'] as const)('orphanedRows, 
         insert into tenantry_rows.notes (tenant_id, body) values ('ghost', 'a'), ('ghost', 'b'), ('it''s', 'c');
         insert into tenantry_rows.marks (tenant_id, mark) values ('ghost', 1), ('gamma', 1)`)
       expect(await find(async () => [neighbour, first, next])).toEqual([
-        { table: 'tenantry_rows.marks', tenantId: 'ghost', rows: 1 },
-        { table: 'tenantry_rows.notes', tenantId: 'ghost', rows: 2 },
-        { table: 'tenantry_rows.notes', tenantId: "it's", rows: 1 },
+        { table: 'tenantry_rows.marks', column: 'tenant_id', tenantId: 'ghost', rows: 1 },
+        { table: 'tenantry_rows.notes', column: 'tenant_id', tenantId: 'ghost', rows: 2 },
+        { table: 'tenantry_rows.notes', column: 'tenant_id', tenantId: "it's", rows: 1 },
       ])
     })
   })

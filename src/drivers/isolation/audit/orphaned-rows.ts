@@ -12,42 +12,49 @@ import type { FoundData } from '../../../kernel/erasable.ts'
 import type { OrphanedRows, RegisteredLocation } from '../../../tenants/isolation/orphaned-rows.ts'
 import { withoutForce } from '../row-security/apply.ts'
 import { labelIn } from '../row-security/locations.ts'
+import { columnName, isColumnValue, type TenantColumn } from '../row-security/tenant-column.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { reading } from './rules.ts'
 
 interface SharedTable {
   /** As SQL, with its schema. */
   readonly name: string
-  /** Whether an index leads with `tenant_id`. */
+  /** Whether an index leads with the tenant column. */
   readonly isIndexed: boolean
 }
 
-/** @param schema with the tables */
+/** Tables of one schema that tenants share. */
+export interface RowTables {
+  readonly schema: string
+  readonly column: TenantColumn
+}
+
 export async function orphanedRows(
   server: PostgresServer,
-  schema: string,
+  tables: RowTables,
   registered: () => Promise<readonly RegisteredLocation[]>,
 ): Promise<OrphanedRows[]> {
-  if (!(await server.owned((client) => isUsed(client, schema)))) return []
+  if (!(await server.owned((client) => isUsed(client, tables.schema, server.scopeRole)))) return []
+  const name = columnName(tables.column)
   const labels = new Map<SharedTable, string[]>()
-  await allRows(server, schema, async (client) => {
-    for (const table of await tablesOf(client, schema)) labels.set(table, await labelsOf(client, table))
+  await allRows(server, tables, async (client) => {
+    for (const table of await tablesOf(client, tables)) labels.set(table, await labelsOf(client, table, name))
   })
   const locations = await registered()
-  return allRows(server, schema, async (client) => {
+  return allRows(server, tables, async (client) => {
     const { rows: entered } = await client.query('select tenant, locator from tenantry.row_locations')
     const locators = new Map(entered.map(({ tenant, locator }) => [tenant, locator]))
     const known = new Set(
       locations.map((location) => labelIn(location, locators.get(location.tenantId) ?? location.tenantId)),
     )
     const found: OrphanedRows[] = []
-    for (const [{ name }, all] of labels) {
+    for (const [{ name: table }, all] of labels) {
       const unknown = all.filter((label) => !known.has(label))
       const { rows } = await client.query(
-        `select tenant_id as "tenantId", count(*)::float8 as rows from ${name} where tenant_id = any($1) group by 1 order by 1`,
+        `select ${name}::text as "tenantId", count(*)::float8 as rows from ${table} where ${name} = any($1::${tables.column.type}[]) group by 1 order by 1`,
         [unknown],
       )
-      for (const row of rows) found.push({ table: name, ...row })
+      for (const row of rows) found.push({ table, column: name, ...row })
     }
     return found
   })
@@ -56,16 +63,19 @@ export async function orphanedRows(
 /** Counts the rows with these labels, by table; only tables that have some. */
 export async function countRows(
   server: PostgresServer,
-  schema: string,
+  tables: RowTables,
   labels: readonly string[],
 ): Promise<FoundData[]> {
-  if (!(await server.owned((client) => isUsed(client, schema)))) return []
-  return allRows(server, schema, async (client) => {
+  if (!(await server.owned((client) => isUsed(client, tables.schema, server.scopeRole)))) return []
+  const { column } = tables
+  const values = labels.filter((label) => isColumnValue(column, label))
+  return allRows(server, tables, async (client) => {
     const found: FoundData[] = []
-    for (const { name } of await tablesOf(client, schema)) {
-      const { rows } = await client.query(`select count(*)::float8 as count from ${name} where tenant_id = any($1)`, [
-        labels,
-      ])
+    for (const { name } of await tablesOf(client, tables)) {
+      const { rows } = await client.query(
+        `select count(*)::float8 as count from ${name} where ${columnName(column)} = any($1::${column.type}[])`,
+        [values],
+      )
       if (rows[0].count > 0) found.push({ kind: name, count: rows[0].count })
     }
     return found
@@ -73,21 +83,28 @@ export async function countRows(
 }
 
 /** Runs `work` in one snapshot that includes the rows of all tenants. */
-const allRows = <T>(server: PostgresServer, schema: string, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
+const allRows = <T>(
+  server: PostgresServer,
+  { schema, column }: RowTables,
+  work: (client: pg.ClientBase) => Promise<T>,
+): Promise<T> =>
   reading(server, async (client) => {
     await client.query('set transaction isolation level repeatable read')
-    return withoutForce(client, schema, () => work(client))
+    return withoutForce(client, schema, () => work(client), column)
   })
 
-async function isUsed(client: pg.ClientBase, schema: string): Promise<boolean> {
+/** False before the adoption of an existing schema, and after its release, also if PUBLIC may use it. */
+export async function isUsed(client: pg.ClientBase, schema: string, scopeRole: string): Promise<boolean> {
   const { rows } = await client.query(
-    `select to_regnamespace($1) is not null and to_regclass('tenantry.row_locations') is not null as "isUsed"`,
-    [pg.escapeIdentifier(schema)],
+    `select to_regclass('tenantry.row_locations') is not null and exists (
+       select from pg_namespace, aclexplode(nspacl) where nspname = $1 and privilege_type = 'USAGE'
+         and grantee = (select oid from pg_roles where rolname = $2)) as "isUsed"`,
+    [schema, scopeRole],
   )
   return rows[0].isUsed
 }
 
-async function tablesOf(client: pg.ClientBase, schema: string): Promise<SharedTable[]> {
+async function tablesOf(client: pg.ClientBase, { schema, column }: RowTables): Promise<SharedTable[]> {
   const { rows } = await client.query(
     `select c.oid::regclass::text as name, exists (
        select from pg_index where indrelid = c.oid and indkey[0] = attnum and indpred is null and indisvalid
@@ -95,18 +112,18 @@ async function tablesOf(client: pg.ClientBase, schema: string): Promise<SharedTa
      ) as "isIndexed"
      from pg_class c join pg_attribute on attrelid = c.oid
      where relnamespace = to_regnamespace($1) and relkind in ('r', 'p') and not relispartition
-       and attname = 'tenant_id' and not attisdropped order by relname`,
-    [pg.escapeIdentifier(schema)],
+       and attname = $2 and not attisdropped order by relname`,
+    [pg.escapeIdentifier(schema), column.name],
   )
   return rows
 }
 
-/** Returns the values of `tenant_id`, with one index look-up for each value if there is an index. */
-async function labelsOf(client: pg.ClientBase, { name, isIndexed }: SharedTable): Promise<string[]> {
+/** Returns the values of the tenant column as text, with one index look-up for each value if there is an index. */
+async function labelsOf(client: pg.ClientBase, { name, isIndexed }: SharedTable, column: string): Promise<string[]> {
   const byIndex = `with recursive labels (label) as (
-      select min(tenant_id) from ${name}
-      union all select (select min(tenant_id) from ${name} where tenant_id > label) from labels where label is not null)
-    select label from labels where label is not null`
-  const { rows } = await client.query(isIndexed ? byIndex : `select distinct tenant_id as label from ${name}`)
+      (select ${column} from ${name} where ${column} is not null order by 1 limit 1)
+      union all select (select ${column} from ${name} where ${column} > label order by 1 limit 1) from labels where label is not null)
+    select label::text from labels where label is not null`
+  const { rows } = await client.query(isIndexed ? byIndex : `select distinct ${column}::text as label from ${name}`)
   return rows.map(({ label }) => label)
 }

@@ -13,7 +13,7 @@ import { giveOwnLogin } from '../server/tenant-database.ts'
 
 const OWN_LOGINS = `(select * from pg_roles r where rolname in (select unnest(locators) from input) and ${isOwnLogin('r')})`
 /** Whether the placement's database contains rows of tenants. */
-const HAS_ROWS = `(exists (select from tenants) or to_regnamespace('tenantry_rows') is not null)`
+const HAS_ROWS = `(exists (select from tenants) or exists (select from shared))`
 
 export const ownLoginRules = ({ login }: PostgresServer): readonly CatalogRule[] => {
   const closing = (database: string) =>

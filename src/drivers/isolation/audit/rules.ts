@@ -31,17 +31,20 @@ export interface TenantDatabase {
 
 /**
  * Common table expressions for the rules. `tenants`: the schemas of single tenants, including schemas that are not in
- * the registry. `others`: the schemas that belong neither to tenants nor to the system. The shared tables of
- * rowscope-pg have separate rules.
+ * the registry. `others`: the schemas that belong neither to tenants nor to the system. `shared`: those of
+ * rowscope-pg, which have separate rules.
  */
 const prelude = (tenants: string): string => `
   with input as (
     select (select oid from pg_roles where rolname = $1) as login, (select oid from pg_roles where rolname = $2) as scope,
       (select oid from pg_roles where rolname = current_user) as owner, $3::text[] as locators, $4::text as extensions),
   tenants as (select n.* from pg_namespace n where nspname <> 'tenantry_rows' and (${tenants})),
+  shared as (
+    select n.oid from pg_namespace n, input where nspname = 'tenantry_rows' or nspowner = owner and exists (
+      select from pg_policy join pg_class c on c.oid = polrelid where relnamespace = n.oid and polname ~ '^tenantry_tenant_')),
   others as (
     select n.* from pg_namespace n
-    where nspname !~ '^pg_' and nspname not in ('information_schema', 'tenantry_rows')
+    where nspname !~ '^pg_' and nspname <> 'information_schema' and oid not in (select oid from shared)
       and oid not in (select oid from tenants)),
   extended as (
     select classid, objid from pg_depend where deptype = 'e' and refclassid = 'pg_extension'::regclass),

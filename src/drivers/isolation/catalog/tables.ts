@@ -12,11 +12,13 @@
 import pg from 'pg'
 import type { CopiedColumn } from '../../../tenants/isolation/copy.ts'
 
+const TENANT_ID = { name: 'tenant_id', type: 'text' }
+
 export interface StoredColumn extends CopiedColumn {
   /** Whether its values are computed from other columns and cannot be given. */
   readonly isGenerated: boolean
   /**
-   * Whether it is `tenant_id`, which `tenantry.current_tenant()` fills: it marks the owner of a row and is not part of
+   * Whether it is the tenant column, which `tenantry.current_tenant()` fills: it marks the owner of a row and is not part of
    * a copy.
    */
   readonly isFilled: boolean
@@ -79,7 +81,7 @@ export const relationsOf = (schema: string): string => `
  * Selects one row with a `StoredSchema`, or none if the schema does not exist. The search path determines how types are
  * spelled.
  */
-const storedText = (schema: string): string => `
+const storedText = (schema: string, { name, type }: typeof TENANT_ID): string => `
   with ${relationsOf(schema)}
   select
     coalesce((select pg_catalog.json_agg(pg_catalog.json_build_object(
@@ -93,11 +95,11 @@ const storedText = (schema: string): string => `
           'name', attname,
           'type', pg_catalog.format_type(atttypid, atttypmod),
           'isGenerated', attgenerated <> '',
-          'isFilled', attname = 'tenant_id' and coalesce((
+          'isFilled', attname = ${pg.escapeLiteral(name)} and coalesce((
             select true from pg_catalog.pg_attrdef join pg_catalog.pg_depend d on d.classid = 'pg_catalog.pg_attrdef'::pg_catalog.regclass and d.objid = pg_attrdef.oid
             where adrelid = attrelid and adnum = attnum and refclassid = 'pg_catalog.pg_proc'::pg_catalog.regclass
               and refobjid = pg_catalog.to_regprocedure('tenantry.current_tenant()')
-              and pg_catalog.pg_get_expr(adbin, adrelid) ~ '^(tenantry\\.)?current_tenant\\(\\)$' limit 1), false),
+              and pg_catalog.pg_get_expr(adbin, adrelid) ~ '${type === 'text' ? '^(tenantry\\.)?current_tenant\\(\\)$' : `^\\((tenantry\\.)?current_tenant\\(\\)\\)::${type}$`}' limit 1), false),
           'ownType', case when typnamespace = relnamespace then pg_catalog.quote_ident(typname) end,
           'isRequired', (attnotnull or typnotnull) and not atthasdef and attidentity = '' and typdefault is null)
         from pg_catalog.pg_attribute join pg_catalog.pg_type on pg_type.oid = atttypid
@@ -127,13 +129,14 @@ export async function readStored(
   client: pg.ClientBase,
   schema: string,
   searchPath: string,
+  column = TENANT_ID,
 ): Promise<StoredSchema | undefined> {
   const path = pg.escapeLiteral(`${pg.escapeIdentifier(schema)}, pg_catalog, ${searchPath}`)
   const [, , stored] = await all(
     client,
     `select pg_catalog.set_config('tenantry.path_before', pg_catalog.current_setting('search_path'), true)`,
     `select pg_catalog.set_config('search_path', ${path}, true)`,
-    storedText(schema),
+    storedText(schema, column),
     `select pg_catalog.set_config('search_path', pg_catalog.current_setting('tenantry.path_before'), true)`,
   )
   return stored?.rows[0]

@@ -31,6 +31,7 @@ import {
   type StoredTable,
 } from '../catalog/tables.ts'
 import type { PostgresMigrator } from '../migrations/postgres-migrator.ts'
+import { columnName, TENANT_ID, type TenantColumn } from '../row-security/tenant-column.ts'
 import { type Holding, READING, setting } from '../transactions/copy-session.ts'
 import { sequencesText } from './sequences.ts'
 import { TablesOut } from './tables-out.ts'
@@ -44,6 +45,8 @@ export interface Source {
   readonly migrator: PostgresMigrator
   /** Of shared tables: the statements after which the transaction sees only the rows of this tenant. */
   readonly among?: { readonly statements: readonly string[] }
+  /** Of shared tables: the column with the tenant; default `tenant_id`. */
+  readonly column?: TenantColumn
   /** Runs in the snapshot, before rows are read. Throws if the state is not as expected. */
   readonly confirm?: (client: pg.ClientBase) => Promise<void>
 }
@@ -102,8 +105,8 @@ async function locked(client: pg.ClientBase, source: Source, before: StoredSchem
   }
 }
 
-async function tablesOf(client: pg.ClientBase, { schema, searchPath, among }: Source): Promise<StoredSchema> {
-  const stored = await readStored(client, schema, searchPath)
+async function tablesOf(client: pg.ClientBase, { schema, searchPath, among, column }: Source): Promise<StoredSchema> {
+  const stored = await readStored(client, schema, searchPath, column)
   if (!stored) throw nothingThere()
   const { sequences } = stored
   const tables = among ? stored.tables.filter(isTenants) : stored.tables
@@ -152,10 +155,10 @@ async function read(client: pg.ClientBase, source: Source, stored: StoredSchema)
 }
 
 /** Row level security selects the rows. The equal condition is for the index. */
-function queryOf(table: StoredTable, { schema, tenantId, among }: Source): string {
+function queryOf(table: StoredTable, { schema, tenantId, among, column = TENANT_ID }: Source): string {
   const columns = copiedColumns(table).map(({ name }) => pg.escapeIdentifier(name))
   const only = table.isPartitioned ? '' : 'only '
-  const condition = among ? ` where tenant_id = ${pg.escapeLiteral(tenantId)}` : ''
+  const condition = among ? ` where ${columnName(column)} = ${pg.escapeLiteral(tenantId)}` : ''
   return `select ${columns.join(', ')} from ${only}${qualified(schema, table.name)}${condition}`
 }
 

@@ -24,7 +24,7 @@
 import type pg from 'pg'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
 import { exposuresOf } from './exposure.ts'
-import { type Finding, faultsOf, ownerRepairsOf, type Repair, repairsOf } from './rules.ts'
+import { type Finding, faultsOf, ownerRepairsOf, type Repair, repairsOf, warningsOf } from './rules.ts'
 import {
   ALL_TENANTS,
   hardenPolicies,
@@ -34,6 +34,7 @@ import {
   readSchema,
   type SchemaFacts,
 } from './sql.ts'
+import { TENANT_ID, type TenantColumn } from './tenant-column.ts'
 
 export type { Finding } from './rules.ts'
 export { rowObjects } from './sql.ts'
@@ -43,22 +44,32 @@ export { rowObjects } from './sql.ts'
  * `E_MIGRATION_FAILED` with each table that cannot be protected and the remedy. Changes nothing and takes no lock if
  * there is no drift.
  */
-export async function protectRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<void> {
+export async function protectRows(
+  client: pg.ClientBase,
+  schema: string,
+  scopeRole: string,
+  column = TENANT_ID,
+): Promise<void> {
   const looked = async () => {
-    const facts = await existing(client, schema, scopeRole)
+    const facts = await existing(client, schema, scopeRole, column)
     assertNoFindings(faultsOf(facts))
     return { facts, repairs: repairsOf(facts, scopeRole) }
   }
   if ((await looked()).repairs.length === 0) return
   await lockPolicies(client, schema)
   const { facts, repairs } = await looked() // Another process may have repaired it before the lock.
-  await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole).prefix])
+  await repair(client, facts, repairs, [policyDefinition('tenant', scopeRole, column).prefix])
   assertNoFindings((await looked()).repairs)
 }
 
 /** Whether `protectRows` has nothing to repair: for a role without its policy, a table has no rows. */
-export async function isProtected(client: pg.ClientBase, schema: string, scopeRole: string): Promise<boolean> {
-  return repairsOf(await existing(client, schema, scopeRole), scopeRole).length === 0
+export async function isProtected(
+  client: pg.ClientBase,
+  schema: string,
+  scopeRole: string,
+  column = TENANT_ID,
+): Promise<boolean> {
+  return repairsOf(await existing(client, schema, scopeRole, column), scopeRole).length === 0
 }
 
 /** Throws `E_MIGRATION_FAILED` with each object of the whole database that exposes tenants' rows past the policies. */
@@ -67,8 +78,13 @@ export async function assertNoExposure(client: pg.ClientBase, schema: string, sc
 }
 
 /** The findings that `protectRows` and `assertNoExposure` would reject or repair; empty for a protected schema. */
-export async function auditRows(client: pg.ClientBase, schema: string, scopeRole: string): Promise<readonly Finding[]> {
-  const facts = await existing(client, schema, scopeRole)
+export async function auditRows(
+  client: pg.ClientBase,
+  schema: string,
+  scopeRole: string,
+  column = TENANT_ID,
+): Promise<readonly Finding[]> {
+  const facts = await existing(client, schema, scopeRole, column)
   const found = [...faultsOf(facts), ...repairsOf(facts, scopeRole), ...(await exposuresOf(client, schema, scopeRole))]
   return found.map(({ object, fault, remedy }) => ({
     object,
@@ -76,6 +92,14 @@ export async function auditRows(client: pg.ClientBase, schema: string, scopeRole
     remedy,
   }))
 }
+
+/** The keys that reveal values to other tenants, of tables of a former application. */
+export const auditLinks = async (
+  client: pg.ClientBase,
+  schema: string,
+  scopeRole: string,
+  column = TENANT_ID,
+): Promise<readonly Finding[]> => warningsOf(await existing(client, schema, scopeRole, column))
 
 /**
  * Allows the owner to see and write the rows of all tenants while `work` runs, for data migrations: with FORCE the
@@ -86,8 +110,12 @@ export async function auditRows(client: pg.ClientBase, schema: string, scopeRole
  * that logged in as the owner (or a member of it) while a setting of the transaction requests it. Needs an open
  * transaction.
  */
-export const withoutForce = <T>(client: pg.ClientBase, schema: string, work: () => Promise<T>): Promise<T> =>
-  withSetting(client, schema, [ALL_TENANTS, 'on'], work)
+export const withoutForce = <T>(
+  client: pg.ClientBase,
+  schema: string,
+  work: () => Promise<T>,
+  column = TENANT_ID,
+): Promise<T> => withSetting(client, schema, [ALL_TENANTS, 'on'], work, column)
 
 /** The same for the rows of one tenant. A superuser always sees the rows of all. */
 export const withRowsOf = <T>(
@@ -95,19 +123,21 @@ export const withRowsOf = <T>(
   schema: string,
   tenant: string,
   work: () => Promise<T>,
-): Promise<T> => withSetting(client, schema, [ONE_TENANT, tenant], work)
+  column = TENANT_ID,
+): Promise<T> => withSetting(client, schema, [ONE_TENANT, tenant], work, column)
 
 async function withSetting<T>(
   client: pg.ClientBase,
   schema: string,
   [name, value]: readonly [string, string],
   work: () => Promise<T>,
+  column: TenantColumn,
 ): Promise<T> {
   if (transactionStatus(client) !== 'T') throw new Error('Access to the rows of tenants needs an open transaction')
-  let facts = await existing(client, schema)
+  let facts = await existing(client, schema, undefined, column)
   if (ownerRepairsOf(facts).length > 0) {
     await lockPolicies(client, schema)
-    facts = await existing(client, schema)
+    facts = await existing(client, schema, undefined, column)
     await repair(client, facts, ownerRepairsOf(facts), []) // A policy of another version might silently admit no role.
   }
   const setValue = (value: string) => client.query('select set_config($1, $2, true)', [name, value])
@@ -138,8 +168,13 @@ export async function unfence(client: pg.ClientBase, tenantId: string): Promise<
 const lockPolicies = (client: pg.ClientBase, schema: string) =>
   client.query(`select pg_advisory_xact_lock(hashtextextended('tenantry rows ' || $1, 0))`, [schema])
 
-async function existing(client: pg.ClientBase, schema: string, scopeRole?: string): Promise<SchemaFacts> {
-  const facts = await readSchema(client, schema, scopeRole)
+async function existing(
+  client: pg.ClientBase,
+  schema: string,
+  scopeRole: string | undefined,
+  column: TenantColumn,
+): Promise<SchemaFacts> {
+  const facts = await readSchema(client, schema, scopeRole, column)
   if (!facts) throw MigrationFailed(`Schema "${schema}" or role "${scopeRole ?? ''}" not found.`)
   return facts
 }
@@ -153,7 +188,7 @@ function assertNoFindings(findings: readonly Finding[]): void {
 /** @param prefixes of the policies to create, in addition to the owner's */
 async function repair(
   client: pg.ClientBase,
-  { name, owner }: SchemaFacts,
+  { name, owner, column }: SchemaFacts,
   repairs: readonly Repair[],
   prefixes: readonly string[],
 ): Promise<void> {
@@ -162,7 +197,7 @@ async function repair(
     client,
     'set constraints all immediate', // rows that wait for their check keep a table from being altered
     ...repairs.map(({ statement }) => statement),
-    hardenPolicies(name, [...prefixes, policyDefinition('owner', owner).prefix]),
+    hardenPolicies(name, [...prefixes, policyDefinition('owner', owner, column).prefix]),
   )
 }
 

@@ -6,10 +6,13 @@
  * - One statement deletes from every table, and foreign keys are checked at its end: their order, cycles and
  *   deferrability do not matter. PostgreSQL rejects it if a trigger changes a row that the same statement deletes from
  *   another table. Then the tables are deleted one after the other, and those with remaining references again.
+ * - Without triggers and rules, this statement leaves no rows, and no search follows: it would read all deleted rows.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
+import { deletionFrom } from '../../../kernel/database/tenant-rows.ts'
 import { fence, unfence, withRowsOf } from './apply.ts'
+import { columnName, TENANT_ID, type TenantColumn } from './tenant-column.ts'
 
 /** Limits the depth of journals of journals and of references between rows. */
 const MOST_PASSES = 10
@@ -17,16 +20,20 @@ const CHANGED_BY_TRIGGER = '27000'
 const REFERRED_TO = '23503'
 
 export interface TenantRows {
+  /** Default: `tenant_id`. */
+  readonly column?: TenantColumn
   readonly tenant: string
   readonly searchPath: string
   readonly scopeRole: string
 }
 
 /**
- * Runs as the owner in a transaction. Throws if rows are left. Tables without `tenant_id` are shared and not changed.
+ * Runs as the owner in a transaction. Throws if rows are left. Tables without the tenant column are shared and not
+ * changed.
  */
 export async function deleteTenantRows(client: pg.ClientBase, schema: string, rows: TenantRows): Promise<void> {
-  const tables = await tablesOf(client, schema)
+  const { column = TENANT_ID } = rows
+  const [{ tables, mayWrite }, own] = [await tablesOf(client, schema, column), `${columnName(column)} = $1`]
   if (tables.length === 0) return
   const asTenant = async () => {
     await client.query(`select set_config('search_path', $1, true), set_config('app.tenant_id', $2, true)`, [
@@ -34,15 +41,16 @@ export async function deleteTenantRows(client: pg.ClientBase, schema: string, ro
       rows.tenant,
     ])
     for (let pass = 0; pass < MOST_PASSES; pass++) {
-      await deleteOnce(client, tables, rows.tenant)
-      if (!(await hasRows(client, tables, rows.tenant))) return
+      const isWhole = await deleteOnce(client, tables, own, rows.tenant)
+      if (isWhole && !mayWrite) return
+      if (!(await hasRows(client, tables, own, rows.tenant))) return
     }
     throw new Error(
       'Rows of the tenant remain, or triggers write new ones, after all were deleted; nothing was removed',
     )
   }
   if (await isExempt(client)) await inScope(client, rows, asTenant)
-  else await withRowsOf(client, schema, rows.tenant, asTenant)
+  else await withRowsOf(client, schema, rows.tenant, asTenant, column)
 }
 
 /** For an owner that policies do not bind: takes the scope role, with the fence lifted for this transaction only. */
@@ -62,20 +70,37 @@ export async function isExempt(client: pg.ClientBase): Promise<boolean> {
   return rows[0].exempt
 }
 
-async function tablesOf(client: pg.ClientBase, schema: string): Promise<string[]> {
-  const { rows } = await client.query(
-    `select relname as name from pg_class join pg_attribute on attrelid = pg_class.oid
-     where relnamespace = to_regnamespace($1) and relkind in ('r', 'p') and not relispartition
-       and attname = 'tenant_id' and not attisdropped order by relname`,
-    [pg.escapeIdentifier(schema)],
-  )
-  return rows.map(({ name }) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`)
+interface Tables {
+  /** Qualified and quoted. */
+  readonly tables: readonly string[]
+  /** Whether a trigger or rule of the host may write rows while others are deleted. */
+  readonly mayWrite: boolean
 }
 
-async function deleteOnce(client: pg.ClientBase, tables: readonly string[], tenant: string): Promise<void> {
-  const deletions = tables.map((table, index) => `t${index} as (delete from ${table} where tenant_id = $1)`)
-  if (await isDone(client, CHANGED_BY_TRIGGER, `with ${deletions.join(', ')} select`, tenant)) return
-  for (const table of tables) await isDone(client, REFERRED_TO, `delete from ${table} where tenant_id = $1`, tenant)
+async function tablesOf(client: pg.ClientBase, schema: string, { name }: TenantColumn): Promise<Tables> {
+  const { rows } = await client.query(
+    `with relation as materialized (select * from pg_class where relnamespace = to_regnamespace($1) and relkind in ('r', 'p'))
+     select exists (select from relation where relhasrules) or exists (
+         select from relation join pg_trigger on tgrelid = relation.oid where not tgisinternal) as "mayWrite",
+       array(select relname::text from relation join pg_attribute on attrelid = relation.oid
+         where not relispartition and attname = $2 and not attisdropped order by relname) as names`,
+    [pg.escapeIdentifier(schema), name],
+  )
+  const [{ names, mayWrite }] = rows
+  const tables = names.map((name: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`)
+  return { tables, mayWrite }
+}
+
+/** Returns whether one statement has deleted the rows of all tables. */
+async function deleteOnce(
+  client: pg.ClientBase,
+  tables: readonly string[],
+  own: string,
+  tenant: string,
+): Promise<boolean> {
+  if (await isDone(client, CHANGED_BY_TRIGGER, deletionFrom(tables, own), tenant)) return true
+  for (const table of tables) await isDone(client, REFERRED_TO, `delete from ${table} where ${own}`, tenant)
+  return false
 }
 
 /** Returns false if the statement failed with this error, and undoes it. */
@@ -92,8 +117,13 @@ async function isDone(client: pg.ClientBase, unless: string, text: string, tenan
   return true
 }
 
-async function hasRows(client: pg.ClientBase, tables: readonly string[], tenant: string): Promise<boolean> {
-  const any = tables.map((table) => `exists (select from ${table} where tenant_id = $1)`)
+async function hasRows(
+  client: pg.ClientBase,
+  tables: readonly string[],
+  own: string,
+  tenant: string,
+): Promise<boolean> {
+  const any = tables.map((table) => `exists (select from ${table} where ${own})`)
   const { rows } = await client.query(`select ${any.join(' or ')} as any`, [tenant])
   return rows[0].any
 }

@@ -9,10 +9,12 @@ import { beginAlone, inTransaction } from '../transactions/owner-transaction.ts'
 import { isProtected, protectRows } from './apply.ts'
 import { isExempt } from './delete-rows.ts'
 import { ONE_TENANT } from './sql.ts'
+import type { TenantColumn } from './tenant-column.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
 
 interface Rows {
+  readonly column?: TenantColumn
   readonly tenant: string
   readonly scopeRole: string
 }
@@ -30,11 +32,11 @@ export interface RowReader {
 export async function rowReader(
   client: pg.ClientBase,
   schema: string,
-  { tenant, scopeRole }: Rows,
+  { tenant, scopeRole, column }: Rows,
 ): Promise<RowReader> {
   // A long transaction could not repair policies; without them rows would silently be missing.
-  if (!(await isProtected(client, schema, scopeRole))) {
-    const protect = () => protectRows(client, schema, scopeRole)
+  if (!(await isProtected(client, schema, scopeRole, column))) {
+    const protect = () => protectRows(client, schema, scopeRole, column)
     await inTransaction(client, protect, { begin: beginAlone(schema, LOCK_TIMEOUT_MS) })
   }
   const names = `select set_config('${ONE_TENANT}', ${pg.escapeLiteral(tenant)}, true)`

@@ -6,7 +6,16 @@
  * values. A host can use random keys to avoid it. The row of a sequence would reveal more, so it is not readable.
  */
 import pg from 'pg'
-import { type Audience, type Policy, policyDefinition, type Relation, type SchemaFacts, SHARED } from './sql.ts'
+import {
+  type Audience,
+  formerDefinition,
+  type Policy,
+  policyDefinition,
+  type Relation,
+  type SchemaFacts,
+  SHARED,
+} from './sql.ts'
+import { columnDefault, columnName, type TenantColumn } from './tenant-column.ts'
 
 export interface Finding {
   /** `table "rows".notes` */
@@ -20,7 +29,6 @@ export interface Repair extends Finding {
   readonly statement: string
 }
 
-const DEFAULT = 'tenantry.current_tenant()'
 const OURS = /^tenantry_(tenant|owner)_/
 const READ = ['SELECT']
 const READ_AND_WRITE = ['DELETE', 'INSERT', 'SELECT', 'UPDATE']
@@ -28,7 +36,7 @@ const KINDS = { r: 'table', p: 'table', v: 'view', m: 'materialized view', f: 'f
 
 const isTable = ({ kind }: Relation): boolean => kind === 'r' || kind === 'p'
 const isShared = (relation: Relation): boolean => isTable(relation) && relation.comment?.trim() === SHARED
-const isTenants = (relation: Relation): boolean => isTable(relation) && !isShared(relation)
+export const isTenants = (relation: Relation): boolean => isTable(relation) && !isShared(relation)
 const shownName = (schema: string, name: string): string =>
   `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`
 
@@ -38,9 +46,10 @@ export function faultsOf(schema: SchemaFacts): Finding[] {
     const object = `${KINDS[relation.kind]} ${shownName(schema.name, relation.name)}`
     return [
       ...faultsOfKind(relation, schema),
-      ...(isTenants(relation) ? [...faultsOfTenantId(relation), ...faultsOfKeys(relation)] : []),
-      ...(isTable(relation) ? [...faultsOfForeignKeys(relation, schema), ...faultsOfFamily(relation, schema)] : []),
-      ...faultsOfPolicies(relation),
+      ...(isTenants(relation) ? faultsOfTenantId(relation, schema.column) : []),
+      ...(schema.column.isGiven ? [] : linksOf(relation, schema)),
+      ...(isTable(relation) ? [...faultsOfTargets(relation, schema), ...faultsOfFamily(relation, schema)] : []),
+      ...faultsOfPolicies(relation, schema),
     ].map(([fault, remedy]) => ({ object, fault, remedy }))
   })
   if (schema.scopeMayCreate) {
@@ -60,6 +69,26 @@ export function faultsOf(schema: SchemaFacts): Finding[] {
     })
   }
   return faults
+}
+
+/**
+ * Keys and foreign keys without the tenant column, in tables of a former application. They reveal to a tenant whether
+ * another one has a value, but no row.
+ */
+export const warningsOf = (schema: SchemaFacts): Finding[] =>
+  schema.column.isGiven
+    ? schema.relations.flatMap((relation) =>
+        [...linksOf(relation, schema)].map(([fault, remedy]) => ({
+          object: `${KINDS[relation.kind]} ${shownName(schema.name, relation.name)}`,
+          fault,
+          remedy,
+        })),
+      )
+    : []
+
+function* linksOf(relation: Relation, schema: SchemaFacts): Generator<FaultAndRemedy> {
+  if (isTenants(relation)) yield* faultsOfKeys(relation, schema.column)
+  if (isTable(relation)) yield* faultsOfForeignKeys(relation, schema)
 }
 
 type FaultAndRemedy = readonly [fault: string, remedy: string]
@@ -85,48 +114,57 @@ function* faultsOfKind(relation: Relation, schema: SchemaFacts): Generator<Fault
   }
 }
 
-function* faultsOfTenantId({ tenantId }: Relation): Generator<FaultAndRemedy> {
-  const declared = `tenant_id text not null default ${DEFAULT}`
+function* faultsOfTenantId({ tenantId }: Relation, column: TenantColumn): Generator<FaultAndRemedy> {
+  const [name, filled] = [columnName(column), columnDefault(column)]
+  const declared = `${name} ${column.type} not null default ${filled}`
   if (!tenantId) {
     return yield [
-      'has no column tenant_id',
+      `has no column ${name}`,
       // Adding the column with its default evaluates the default immediately, when no tenant is set.
       `create it with "${declared}" leading in every key, or declare it for all tenants: comment on table … is '${SHARED}'`,
     ]
   }
   const { type, isRequired, isDeterministic } = tenantId
-  if (type !== 'text') yield [`tenant_id is ${type}`, `declare it "${declared}"`]
-  if (!isRequired) yield ['tenant_id may be null', `declare it "${declared}"`]
-  if (tenantId.default !== DEFAULT) yield [`tenant_id does not default to ${DEFAULT}`, `declare it "${declared}"`]
+  if (type !== column.type) yield [`${name} is ${type}`, `declare it "${declared}"`]
+  if (!isRequired) yield [`${name} may be null`, `declare it "${declared}"`]
+  if (tenantId.default !== filled) yield [`${name} does not default to ${filled}`, `declare it "${declared}"`]
   if (!isDeterministic) {
-    yield ['tenant_id has a collation to which different ids may be equal', 'give it a deterministic collation']
+    yield [`${name} has a collation to which different ids may be equal`, 'give it a deterministic collation']
   }
 }
 
-function* faultsOfKeys({ keys, exclusions }: Relation): Generator<FaultAndRemedy> {
+function* faultsOfKeys({ keys, exclusions }: Relation, column: TenantColumn): Generator<FaultAndRemedy> {
+  const tenant = columnName(column)
   for (const { name } of keys.filter(({ leads }) => !leads)) {
-    yield [`the key "${name}" reveals whether another tenant has a value`, 'make tenant_id its first column, unchanged']
+    yield [`the key "${name}" reveals whether another tenant has a value`, `make ${tenant} its first column, unchanged`]
   }
   for (const { name } of exclusions.filter(({ isScoped }) => !isScoped)) {
     yield [
       `the exclusion constraint "${name}" reveals whether another tenant has a value`,
-      'add "tenant_id with =" to it',
+      `add "${tenant} with =" to it`,
     ]
   }
 }
 
-function* faultsOfForeignKeys(relation: Relation, { relations }: SchemaFacts): Generator<FaultAndRemedy> {
-  for (const { name, target, shown, isScoped } of relation.foreignKeys) {
+const reveals = (name: string): string => `the foreign key "${name}" reveals, past the policies,`
+
+function* faultsOfForeignKeys(relation: Relation, { relations, column }: SchemaFacts): Generator<FaultAndRemedy> {
+  const tenant = columnName(column)
+  for (const { name, target, shown, isScoped, isOwnId } of relation.foreignKeys) {
     const other = relations.find((one) => one.name === target)
-    const prefix = `the foreign key "${name}" reveals, past the policies,`
-    if (!other) {
-      yield [
-        `${prefix} the content of ${shown}`,
-        `create that table in this schema, with the comment '${SHARED}' if all tenants share it`,
-      ]
-    } else if (isTenants(other) && !isScoped) {
-      yield [`${prefix} whether another tenant has a row in ${shown}`, 'let tenant_id reference tenant_id in it']
+    if (other && isTenants(other) && !isScoped && !(isOwnId && column.isGiven)) {
+      yield [`${reveals(name)} whether another tenant has a row in ${shown}`, `let ${tenant} reference ${tenant} in it`]
     }
+  }
+}
+
+function* faultsOfTargets(relation: Relation, { relations, column }: SchemaFacts): Generator<FaultAndRemedy> {
+  for (const { name, target, shown, isOwnId } of relation.foreignKeys) {
+    if (relations.some((one) => one.name === target) || (isOwnId && column.isGiven)) continue
+    yield [
+      `${reveals(name)} the content of ${shown}`,
+      `create that table in this schema, with the comment '${SHARED}' if all tenants share it`,
+    ]
   }
 }
 
@@ -147,14 +185,19 @@ function* faultsOfFamily(relation: Relation, { relations }: SchemaFacts): Genera
   }
 }
 
-function* faultsOfPolicies(relation: Relation): Generator<FaultAndRemedy> {
-  for (const { name } of relation.policies.filter((policy) => policy.isPermissive && !OURS.test(policy.name))) {
+function* faultsOfPolicies(relation: Relation, { owner, column }: SchemaFacts): Generator<FaultAndRemedy> {
+  const others = relation.policies.filter((one) => one.isPermissive && !OURS.test(one.name) && !isFormer(one, owner))
+  for (const { name } of others) {
     yield [`the policy "${name}" extends the rows that a tenant may see`, 'drop it, or make it AS RESTRICTIVE']
   }
   if (isShared(relation) && relation.tenantId) {
-    yield ['is declared for all tenants and has a column tenant_id', 'remove the comment, or the column']
+    yield [`is declared for all tenants and has a column ${columnName(column)}`, 'remove the comment, or the column']
   }
 }
+
+/** Whether it is the unchanged policy for roles of the former application. */
+const isFormer = ({ name, roles, kept }: Policy, owner: string): boolean =>
+  roles.length > 0 && name === `${formerDefinition(roles, owner).prefix}_${kept}`
 
 /** Differences from the required state that can be repaired; empty if there is no drift. */
 export function repairsOf(schema: SchemaFacts, scopeRole: string): Repair[] {
@@ -204,7 +247,7 @@ export const ownerRepairsOf = (schema: SchemaFacts): Repair[] =>
     .filter((relation) => isTenants(relation) && relation.isForced)
     .flatMap((relation) => policyRepairs(schema, relation, 'owner', schema.owner))
 
-function rightsOf(relation: Relation): readonly string[] {
+export function rightsOf(relation: Relation): readonly string[] {
   if (relation.kind === 'S') return ['USAGE']
   return isShared(relation) ? READ : READ_AND_WRITE
 }
@@ -216,7 +259,7 @@ function policyRepairs(
   audience: Audience,
   role: string | undefined,
 ): Repair[] {
-  const wanted = role === undefined ? undefined : policyDefinition(audience, role)
+  const wanted = role === undefined ? undefined : policyDefinition(audience, role, schema.column)
   const isRight = ({ name, kept }: Policy) => name === `${wanted?.prefix}_${kept}`
   const there = relation.policies.filter(({ name }) => name.startsWith(`tenantry_${audience}_`))
   const name = shownName(schema.name, relation.name)

@@ -16,6 +16,7 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { ROW_LOCATIONS } from './locations.ts'
+import { admittedFunction, admittedIn, columnName, settingAs, TENANT_ID, type TenantColumn } from './tenant-column.ts'
 
 const HASH_LENGTH = 12
 
@@ -35,7 +36,7 @@ export const ONE_TENANT = 'tenantry.one_tenant'
  * suspended or moving tenant is copied through its policies. No other session passes by that setting, nor by a function
  * that runs with the owner's rights: only the login counts.
  */
-export const rowObjects = (scopeRole: string): string => {
+export const rowObjects = (scopeRole: string, column = TENANT_ID): string => {
   const role = pg.escapeIdentifier(scopeRole)
   return `begin;
   select pg_advisory_xact_lock(7367228003);
@@ -67,6 +68,7 @@ export const rowObjects = (scopeRole: string): string => {
   grant usage on schema tenantry to ${role};
   grant select on tenantry.fenced to ${role};
   grant execute on function tenantry.current_tenant(), tenantry.admitted_tenant(), tenantry.refuse_fenced() to ${role};
+  ${admittedFunction(column, role)}
   commit`
 }
 
@@ -79,22 +81,41 @@ export interface PolicyDefinition {
   readonly clauses: string
 }
 
-export function policyDefinition(audience: Audience, role: string): PolicyDefinition {
-  const clauses = audience === 'tenant' ? tenantClauses(role) : ownerClauses(role)
+export function policyDefinition(audience: Audience, role: string, column = TENANT_ID): PolicyDefinition {
+  return defined(audience, audience === 'tenant' ? tenantClauses(role, column) : ownerClauses(role, column))
+}
+
+/**
+ * The policy for roles of the application whose tables were adopted: they see all rows, as before. The login counts: a
+ * function of the owner gives a tenant no access, also if the owner is a member of these roles.
+ */
+export const formerDefinition = (all: readonly string[], owner: string): PolicyDefinition => {
+  const roles = all.toSorted()
+  return defined(
+    'former',
+    `for all to ${roles.map((role) => pg.escapeIdentifier(role)).join(', ')}
+   using ((select ${roles.map((role) => `pg_has_role(session_user, ${pg.escapeLiteral(role)}, 'member')`).join(' or ')})
+     and current_user <> ${pg.escapeLiteral(owner)})`,
+  )
+}
+
+function defined(audience: string, clauses: string): PolicyDefinition {
   const hash = createHash('sha256').update(clauses).digest('hex').slice(0, HASH_LENGTH)
   return { prefix: `tenantry_${audience}_${hash}`, clauses }
 }
 
-const tenantClauses = (role: string): string =>
-  `for all to ${pg.escapeIdentifier(role)}
-   using (tenant_id = current_setting('app.tenant_id', true) and tenant_id = (select tenantry.admitted_tenant()))
-   with check (tenant_id = (select tenantry.admitted_tenant()))`
+const tenantClauses = (role: string, column: TenantColumn): string => {
+  const [name, admitted] = [columnName(column), admittedIn(column)]
+  return `for all to ${pg.escapeIdentifier(role)}
+   using (${name} = ${settingAs(column, 'app.tenant_id')} and ${name} = (select ${admitted}))
+   with check (${name} = (select ${admitted}))`
+}
 
 /** The login counts, not the current role: a SECURITY DEFINER function of the owner gives a tenant no access. */
-const ownerClauses = (role: string): string =>
+const ownerClauses = (role: string, column: TenantColumn): string =>
   `for all to ${pg.escapeIdentifier(role)}
    using ((select pg_has_role(session_user, ${pg.escapeLiteral(role)}, 'member'))
-     and ((select current_setting('${ALL_TENANTS}', true) = 'on') or tenant_id = current_setting('${ONE_TENANT}', true)))`
+     and ((select current_setting('${ALL_TENANTS}', true) = 'on') or ${columnName(column)} = ${settingAs(column, ONE_TENANT)}))`
 
 /** Hash of all properties of a policy in the catalog, which reveals a change under the same name. */
 const KEPT = `left(md5(concat_ws('|', polcmd, polpermissive,
@@ -115,6 +136,7 @@ export const hardenPolicies = (schema: string, prefixes: readonly string[]): str
   end $do$`
 
 export interface SchemaFacts {
+  readonly column: TenantColumn
   readonly name: string
   readonly owner: string
   readonly scopeMayUse: boolean
@@ -161,10 +183,13 @@ interface ForeignKey {
   readonly shown: string
   /** Whether `tenant_id` references `tenant_id`. */
   readonly isScoped: boolean
+  /** Whether only the tenant column is in the key: it reveals nothing about other tenants. */
+  readonly isOwnId: boolean
 }
 
 export interface Policy {
   readonly name: string
+  readonly roles: readonly string[]
   readonly isPermissive: boolean
   /** Hash of the policy in the catalog. */
   readonly kept: string
@@ -175,9 +200,11 @@ export async function readSchema(
   client: pg.ClientBase,
   schema: string,
   scopeRole?: string,
+  column = TENANT_ID,
 ): Promise<SchemaFacts | undefined> {
-  const results = await queryPinned(client, facts(schema, scopeRole))
-  return results[0]?.rows[0]?.facts
+  const results = await queryPinned(client, facts(schema, scopeRole, column))
+  const found = results[0]?.rows[0]?.facts
+  return found && { ...found, column }
 }
 
 /**
@@ -195,7 +222,7 @@ export async function queryPinned(client: pg.ClientBase, ...statements: readonly
   return (results as unknown as pg.QueryResult[]).slice(1, -1)
 }
 
-const facts = (schema: string, scopeRole: string | undefined): string => `
+const facts = (schema: string, scopeRole: string | undefined, { name, type }: TenantColumn): string => `
   select json_build_object(
     'name', nspname,
     'owner', pg_get_userbyid(nspowner),
@@ -212,20 +239,22 @@ const facts = (schema: string, scopeRole: string | undefined): string => `
             (select pg_get_expr(adbin, adrelid) from pg_attrdef where adrelid = c.oid and adnum = t.attnum) end,
           'isDeterministic', coalesce((select collisdeterministic from pg_collation where oid = t.attcollation), true)) end,
         'keys', array(select json_build_object('name', (select relname from pg_class where oid = indexrelid), 'leads', coalesce(indkey[0] = t.attnum
-              and (select collisdeterministic from pg_collation where oid = indcollation[0]), false))
+              and coalesce((select collisdeterministic from pg_collation where oid = indcollation[0]), indcollation[0] = 0), false))
           from pg_index where indrelid = c.oid and indisunique order by indexrelid),
         'exclusions', array(select json_build_object('name', conname, 'isScoped', exists (
               select from generate_subscripts(conkey, 1) k
-              where conkey[k] = t.attnum and conexclop[k] = '=(text,text)'::regoperator))
+              where conkey[k] = t.attnum and conexclop[k] = '=(${type},${type})'::regoperator))
           from pg_constraint where conrelid = c.oid and contype = 'x' order by conname),
         'foreignKeys', array(select json_build_object(
             'name', conname, 'shown', confrelid::regclass,
             'target', (select relname from pg_class where oid = confrelid and relnamespace = n.oid),
             'isScoped', exists (select from generate_subscripts(conkey, 1) k
               join pg_attribute there on there.attrelid = confrelid and there.attnum = confkey[k]
-              where conkey[k] = t.attnum and there.attname = 'tenant_id' and conpfeqop[k] = '=(text,text)'::regoperator))
+              where conkey[k] = t.attnum and there.attname = ${pg.escapeLiteral(name)} and conpfeqop[k] = '=(${type},${type})'::regoperator),
+            'isOwnId', coalesce(conkey = array[t.attnum] and conpfeqop = array['=(${type},${type})'::regoperator::oid], false))
           from pg_constraint where conrelid = c.oid and contype = 'f' and conparentid = 0 order by conname),
-        'policies', array(select json_build_object('name', polname, 'isPermissive', polpermissive, 'kept', ${KEPT})
+        'policies', array(select json_build_object('name', polname, 'isPermissive', polpermissive, 'kept', ${KEPT},
+            'roles', array(select case role when 0 then '' else pg_get_userbyid(role) end from unnest(polroles) role order by 1))
           from pg_policy where polrelid = c.oid order by polname),
         'rules', array(select rulename from pg_rewrite where ev_class = c.oid and rulename <> '_RETURN' order by rulename),
         'relatives', array(select json_build_object('shown', other::regclass,
@@ -239,7 +268,7 @@ const facts = (schema: string, scopeRole: string | undefined): string => `
         'isPublic', exists (select from aclexplode(relacl) where grantee = 0
           union all select from pg_attribute, aclexplode(attacl) where attrelid = c.oid and grantee = 0))
       from pg_class c
-      left join pg_attribute t on t.attrelid = c.oid and t.attname = 'tenant_id' and not t.attisdropped
+      left join pg_attribute t on t.attrelid = c.oid and t.attname = ${pg.escapeLiteral(name)} and not t.attisdropped
       where relnamespace = n.oid and relkind in ('r', 'p', 'v', 'm', 'f', 'S') order by relname),
     'privilegedFunctions', array(select pg_proc.oid::regprocedure from pg_proc join pg_roles on pg_roles.oid = proowner
       where pronamespace = n.oid and prosecdef and (rolsuper or rolbypassrls)

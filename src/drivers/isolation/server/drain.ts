@@ -25,8 +25,8 @@ import { DRAIN_DEFAULTS, type DrainOptions } from '../../../tenants/isolation/dr
 import { destroyClient } from '../connections/close-client.ts'
 import { RESPONSE_TIMEOUT_MS, timeoutError } from '../connections/timeouts.ts'
 import { MARKS, markOf } from '../scope/scoped-query.ts'
+import { endSessions, MAY_END } from './end-sessions.ts'
 import type { PostgresServer } from './postgres-server.ts'
-import { endSessions, MAY_END } from './tenant-database.ts'
 
 /** The interval grows, because each poll reads all locks of the server. */
 const [FIRST_POLL_MS, LONGEST_POLL_MS] = [5, 100]

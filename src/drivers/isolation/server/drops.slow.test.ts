@@ -175,7 +175,7 @@ describe('a drop concurrent with blocked work', () => {
     const imported = fixture.drivers['schema-pg'].import(locationOf('schema-pg', 'slow'), copy, { signal: never() })
     await reached
     const server = PostgresServer.of(await fixture.installation.prepare(), createLogger({ level: 'silent' }))
-    const failure = await dropDatabase(server, at.locator, 300).catch((error) => error)
+    const failure = await dropDatabase(server, at.locator, { withinMs: 300 }).catch((error) => error)
     goOn()
     await imported
     expect(failure).toMatchObject({

@@ -12,7 +12,6 @@
  * - `close` revokes the right to connect and ends the login's sessions. The owner may still connect, to migrate a
  *   suspended tenant.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
@@ -21,6 +20,7 @@ import { INSTALLATION_SETTING } from '../roles/installation-setting.ts'
 import { dropOwnLogin, isOpenTo, loginOf, makeOwnLogin } from '../roles/own-login-role.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
 import { locked, lockedWithTimeout } from '../transactions/storage-lock.ts'
+import { endSessions } from './end-sessions.ts'
 import type { PostgresServer } from './postgres-server.ts'
 
 /** Mark of an interrupted drop: such a database can only be dropped. */
@@ -30,10 +30,8 @@ const IN_USE = '55006'
 const QUERY_CANCELED = '57014'
 /** The server itself waits 5 s at each attempt until no session uses the template. */
 const ATTEMPTS = 5
-const SESSIONS_END_WITHIN_MS = 10_000
 const DROPPED_WITHIN_MS = 60_000
 const RETRY_AFTER_SECONDS = 30
-const POLL_MS = 10
 
 const AWAITED = { isAwaited: true }
 
@@ -98,10 +96,11 @@ export async function openDatabase(server: PostgresServer, name: string): Promis
 }
 
 /** Allows only the owner to connect, and ends the sessions of tenants' queries. */
-export async function closeDatabase(server: PostgresServer, name: string): Promise<void> {
+export async function closeDatabase(server: PostgresServer, name: string, adoptedBy?: string): Promise<void> {
   await server.administer(
     name,
     async (client) => {
+      if (!(await isOwn(client, name, adoptedBy))) return
       const { rows } = await client.query(
         `select distinct case grantee when 0 then 'public' else quote_ident(pg_get_userbyid(grantee)) end as grantee
        from pg_database, aclexplode(coalesce(datacl, acldefault('d', datdba)))
@@ -143,13 +142,24 @@ export async function giveOwnLogin(server: PostgresServer, name: string): Promis
 export const isClosed = (server: PostgresServer, name: string): Promise<boolean> =>
   server.ownedWithTimeout(async (client) => !(await isOpen(server, client, name)))
 
+interface DropOptions {
+  readonly withinMs?: number
+  /** Only a database that this installation has adopted. The locks exclude a drop by another process after the check. */
+  readonly adoptedBy?: string
+}
+
 /** Ends all connections. A database that could not be dropped in time is `INVALID`, and is dropped the next time. */
-export async function dropDatabase(server: PostgresServer, name: string, withinMs = DROPPED_WITHIN_MS): Promise<void> {
+export async function dropDatabase(
+  server: PostgresServer,
+  name: string,
+  { withinMs = DROPPED_WITHIN_MS, adoptedBy }: DropOptions = {},
+): Promise<void> {
   const drop = `drop database if exists ${pg.escapeIdentifier(name)}`
-  await closeDatabase(server, name)
+  await closeDatabase(server, name, adoptedBy)
   await server.owned((client) =>
     lockedWithTimeout(client, existenceOf(name), () =>
       lockedWithTimeout(client, lockOf(name), async () => {
+        if (!(await isOwn(client, name, adoptedBy))) return
         try {
           await dropWithTimeout(client, `${drop} with (force)`, withinMs)
         } catch (error) {
@@ -193,6 +203,17 @@ async function stillThere(client: pg.ClientBase, cause: unknown): Promise<Error>
   )
 }
 
+/** Id of the installation that has adopted a row of `pg_database`. */
+const ADOPTED_BY = `(select split_part(setting, '=', 2) from pg_db_role_setting, unnest(setconfig) setting
+  where setdatabase = pg_database.oid and setrole = 0 and setting like '${INSTALLATION_SETTING}=%')`
+
+/** @param adoptedBy absent for a database that Tenantry has created */
+async function isOwn(client: pg.ClientBase, name: string, adoptedBy: string | undefined): Promise<boolean> {
+  if (adoptedBy === undefined) return true
+  const { rows } = await client.query(`select ${ADOPTED_BY} as "adoptedBy" from pg_database where datname = $1`, [name])
+  return rows[0]?.adoptedBy === adoptedBy
+}
+
 interface StoredDatabase extends StoredLocation {
   /** Id of the installation that has adopted the database; null if Tenantry created it. */
   readonly adoptedBy: string | null
@@ -203,8 +224,7 @@ export async function databasesOf(server: PostgresServer): Promise<StoredDatabas
   const { rows } = await server.ownedWithTimeout((client) =>
     client.query(
       `select datname as locator, not ${isOpenTo('$2', '$1')} as "isFenced",
-         (select split_part(setting, '=', 2) from pg_db_role_setting, unnest(setconfig) setting
-          where setdatabase = pg_database.oid and setrole = 0 and setting like '${INSTALLATION_SETTING}=%') as "adoptedBy"
+         ${ADOPTED_BY} as "adoptedBy"
        from pg_database where datname <> current_database() and exists (
          select from aclexplode(datacl) where grantee = (select oid from pg_roles where rolname = $1))
        order by datname`,
@@ -247,48 +267,4 @@ async function isOpen(server: PostgresServer, client: pg.ClientBase, name: strin
     server.scopeRole,
   ])
   return rows[0]?.open === true
-}
-
-/** Sessions that are being started; the lock is released after the session is in the list. */
-const STARTING = `select from pg_locks where locktype = 'object' and classid = 'pg_database'::regclass
-  and mode = 'RowExclusiveLock' and objid = (select oid from pg_database where datname = $1)`
-
-/** Whether the owner may end the session of `usesysid`. */
-export const MAY_END = `(pg_has_role(usesysid, 'usage') or pg_has_role('pg_signal_backend', 'usage'))`
-
-/**
- * The owner need not have the rights of the login. A role may end its own sessions, unless that right was revoked from
- * PUBLIC.
- */
-const END_OWN = `select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and usename = session_user`
-
-/**
- * Sessions of the installation's logins, including that of an earlier configuration; sessions of administrators are
- * left alone.
- */
-const SESSIONS = `
-  from pg_stat_activity join pg_database on pg_database.oid = datid join pg_roles on pg_roles.oid = usesysid
-  where pg_database.datname = $1 and usesysid <> datdba and not rolsuper and pg_has_role(usesysid, $2::name, 'member')`
-
-/**
- * A session that was admitted before the database was closed may not be in the list of sessions yet. Until it is, it
- * holds a lock on the database, so the locks are read first.
- */
-export async function endSessions(server: PostgresServer, name: string): Promise<void> {
-  const deadline = performance.now() + SESSIONS_END_WITHIN_MS
-  for (;;) {
-    const [starting, sessions] = await server.ownedWithTimeout(async (client) => {
-      const starting = await client.query(STARTING, [name])
-      const sessions = await client.query(`select pid, ${MAY_END} as "mayEnd" ${SESSIONS}`, [name, server.scopeRole])
-      const pids = sessions.rows.filter(({ mayEnd }) => mayEnd).map(({ pid }) => pid)
-      if (pids.length > 0) await client.query('select pg_terminate_backend(unnest($1::int[]))', [pids])
-      return [starting.rows, sessions.rows]
-    })
-    if (starting.length === 0 && sessions.length === 0) return
-    if (performance.now() > deadline) {
-      throw DependencyUnavailable('Sessions in the database of the tenant could not be ended in time.')
-    }
-    if (sessions.some(({ mayEnd }) => !mayEnd)) await server.asLogin((client) => client.query(END_OWN, [name]))
-    await sleep(POLL_MS)
-  }
 }

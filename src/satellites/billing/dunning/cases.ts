@@ -45,7 +45,7 @@ export class DunningCases {
 
   /** Open cases of the tenant, latest period first. */
   open(tenantId: string): Promise<DunningRow[]> {
-    return openCases(this.#dependencies, tenantId)
+    return openCases(this.#dependencies, [tenantId])
   }
 
   /**

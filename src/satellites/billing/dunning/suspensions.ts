@@ -10,12 +10,12 @@ import { tenantStatus } from '../../../tenants/registry/tenant-assertions.ts'
 import { type BillingDependencies, queryOf } from '../model/dependencies.ts'
 import type { DunningRow } from '../model/tables.ts'
 
-/** Open cases of the tenant, latest period first. */
-export const openCases = (dependencies: BillingDependencies, tenantId: string): Promise<DunningRow[]> =>
+/** Open cases of the tenants, latest period first. */
+export const openCases = (dependencies: BillingDependencies, tenantIds: readonly string[]): Promise<DunningRow[]> =>
   queryOf(dependencies)
     .selectFrom('billingDunning')
     .selectAll()
-    .where('tenantId', '=', tenantId)
+    .where('tenantId', 'in', tenantIds)
     .where('closedAt', 'is', null)
     .where('state', '!=', 'recovered')
     .orderBy('periodEnd', 'desc')
@@ -43,7 +43,7 @@ export class DunningSuspensions {
     const { kernel, tenants } = this.#dependencies
     const status = await tenantStatus(kernel.database, row.tenantId)
     if (status === 'deleted' || !(await this.#take(row))) return
-    const others = await openCases(this.#dependencies, row.tenantId)
+    const others = await openCases(this.#dependencies, [row.tenantId])
     const stillSuspending = others.find(({ state }) => state === 'suspended')
     if (stillSuspending) return this.#give(stillSuspending, since)
     if (status !== 'suspended') return

@@ -234,4 +234,13 @@ export const tables: readonly Migration[] = [
       );
     `,
   },
+  {
+    name: '0002_billing_of_all',
+    up: [
+      'drop index concurrently if exists billing_subscriptions_status',
+      'create index concurrently billing_subscriptions_status on billing_subscriptions (status, tenant_id)',
+      'drop index concurrently if exists billing_dunning_open',
+      'create index concurrently billing_dunning_open on billing_dunning (tenant_id) where closed_at is null',
+    ],
+  },
 ]

@@ -88,7 +88,20 @@ export class ProviderHealth {
   }
 
   async #ofEvents(): Promise<HealthAssessment> {
-    const { database, clock } = this.#dependencies.kernel
+    const last = await this.lastEventAt()
+    if (last === null) return { status: 'good' }
+    const ageMs = this.#dependencies.kernel.clock.now().getTime() - last.getTime()
+    if (ageMs <= WARN_AFTER_MS) return { status: 'good' }
+    const minutes = Math.floor(ageMs / MINUTE_MS)
+    const message = `no event of the payment provider was processed for ${minutes} minutes, while subscriptions are active`
+    return ageMs > FAIL_AFTER_MS
+      ? { status: 'fail', code: 'silent', message }
+      : { status: 'warn', code: 'quiet', message: `warning: ${message}` }
+  }
+
+  /** Time of the last processed event, or of the first active subscription. Null without an active subscription. */
+  async lastEventAt(): Promise<Date | null> {
+    const { database } = this.#dependencies.kernel
     const { rows } = await database.sql(
       // Events of a detached customer are not processed, so its stored subscriptions may be outdated.
       `select (select max(received_at) from multitenancy.billing_inbox
@@ -98,13 +111,6 @@ export class ProviderHealth {
       [TEST_TYPE],
     )
     const [{ receivedAt, activeSince }] = rows as [{ receivedAt: Date | null; activeSince: Date | null }]
-    if (activeSince === null) return { status: 'good' }
-    const ageMs = clock.now().getTime() - (receivedAt ?? activeSince).getTime()
-    if (ageMs <= WARN_AFTER_MS) return { status: 'good' }
-    const minutes = Math.floor(ageMs / MINUTE_MS)
-    const message = `no event of the payment provider was processed for ${minutes} minutes, while subscriptions are active`
-    return ageMs > FAIL_AFTER_MS
-      ? { status: 'fail', code: 'silent', message }
-      : { status: 'warn', code: 'quiet', message: `warning: ${message}` }
+    return activeSince === null ? null : (receivedAt ?? activeSince)
   }
 }

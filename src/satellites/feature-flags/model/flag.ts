@@ -67,6 +67,22 @@ export const FeatureFlag = z
   .meta({ id: 'FeatureFlag' })
 export type FeatureFlag = z.output<typeof FeatureFlag>
 
+/** Number of tenants that have a flag with a key, by its state. */
+export const FlagKeyCounts = z
+  .object({
+    key: z.string(),
+    tenants: z.number().int().meta({ description: 'Tenants that have the flag' }),
+    on: z.number().int().meta({ description: 'Tenants for which it is on without a percentage' }),
+    inRollout: z.number().int().meta({ description: 'Tenants for which it is on for a percentage' }),
+    off: z.number().int().meta({ description: 'Tenants for which it is off' }),
+  })
+  .meta({ id: 'FlagKeyCounts' })
+export type FlagKeyCounts = z.output<typeof FlagKeyCounts>
+
+export interface FlagFilter {
+  readonly enabled?: boolean | undefined
+}
+
 export const toFlag = (row: FlagRow): FeatureFlag => ({
   ...row,
   createdAt: row.createdAt.toISOString(),

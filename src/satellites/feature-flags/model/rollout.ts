@@ -75,6 +75,9 @@ export const isInRollout = (flag: PreparedRule, rolloutPercent: number, context:
 /** @param value with a stable bucket */
 export const bucketOf = (key: string, value: string): number => modulo(h64(`${key}:${value}`))
 
+/** The lowest percentage with which a bucket is on. */
+export const onFromPercent = (bucket: number): number => Math.floor(bucket / (BUCKETS / 100)) + 1
+
 /** The hashed value of a context, and its source: an attribute of this name, `bucketKey` or `tenantId`. */
 export function sourceOf(flag: FlagRule, context: EvaluationContext): { value: string; from: string } {
   const named = namedValue(flag.bucketKey, context)

@@ -32,4 +32,12 @@ export const tables: readonly Migration[] = [
       );
     `,
   },
+  {
+    // With the members that counts need, so that they read the index only.
+    name: '0002_feature_flags_of_all',
+    up: [
+      'drop index concurrently if exists feature_flags_of_all',
+      'create index concurrently feature_flags_of_all on feature_flags (key, tenant_id) include (enabled, rollout_percent)',
+    ],
+  },
 ]

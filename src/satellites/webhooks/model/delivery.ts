@@ -31,6 +31,8 @@ export const BASE_DELAYS_MS: readonly number[] = [
   30 * MINUTE_MS,
   120 * MINUTE_MS,
 ]
+/** Delay after so many attempts of a budget, without jitter. */
+export const baseDelayMs = (used: number): number => BASE_DELAYS_MS[Math.min(used, BASE_DELAYS_MS.length) - 1] as number
 export const JITTER = 0.2
 /** `Retry-After` extends a delay up to this factor. */
 const MAX_EXTENSION = 2
@@ -63,6 +65,12 @@ export const Delivery = z
   .meta({ id: 'WebhookDelivery' })
 export type Delivery = z.output<typeof Delivery>
 
+export const DeliveryOfAny = Delivery.extend({
+  owner: z.string().nullable().describe('Tenant of the subscription; null for a subscription of the host'),
+  url: z.string().nullable().describe('URL of the subscription; null if it is purged'),
+}).meta({ id: 'WebhookDeliveryOfAny' })
+export type DeliveryOfAny = z.output<typeof DeliveryOfAny>
+
 export const Attempt = z
   .object({
     number: z.int(),
@@ -82,6 +90,9 @@ export const DeliveryDetail = Delivery.extend({
   payload: z.unknown().describe('The body of the request'),
   explanation: z.string().describe('Why the delivery is in this state, and what happens next'),
   attempts: z.array(Attempt),
+  schedule: z
+    .array(z.object({ number: z.int().describe('Number of the attempt'), at }))
+    .describe('Planned times of the attempts since the dispatch or the last replay. Delays vary by 20 %'),
 }).meta({ id: 'WebhookDeliveryDetail' })
 export type DeliveryDetail = z.output<typeof DeliveryDetail>
 
@@ -118,7 +129,7 @@ export function verdictOn(outcome: Outcome, { used, maxAttempts }: Tried, now: D
 }
 
 export function delayMs(used: number, { status, retryAfter }: Outcome, now: Date, chance: number): number {
-  const base = BASE_DELAYS_MS[Math.min(used, BASE_DELAYS_MS.length) - 1] as number
+  const base = baseDelayMs(used)
   const usual = base * (1 - JITTER + 2 * JITTER * chance)
   const requestedMs = status !== null && BUSY.has(status) ? retryAfterMs(retryAfter, now) : 0
   return Math.round(Math.max(usual, Math.min(requestedMs, base * MAX_EXTENSION)))

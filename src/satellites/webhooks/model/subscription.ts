@@ -27,6 +27,42 @@ export const Subscription = z
   .meta({ id: 'Webhook' })
 export type Subscription = z.output<typeof Subscription>
 
+/** A subscription is disabled after failures only for this time. */
+export const FAILING_FOR_MS = 5 * 86_400_000
+/** Waiting deliveries are counted up to this number, once ready ones and once retries. */
+export const MAX_WAITING = 10_000
+
+export const Health = z.object({
+  failingSince: at.nullable().describe('Since when all attempts failed; null after a success'),
+  lastDeliveredAt: at
+    .nullable()
+    .describe('Success of the newest delivered event; null if the last 1,000 deliveries had none'),
+  waiting: z
+    .int()
+    .max(2 * MAX_WAITING)
+    .describe('Deliveries that wait for a worker or for a retry, 20,000 at most'),
+  disabledAt: at
+    .nullable()
+    .describe('When a failed delivery disables it if failures continue; null if it has no failures or is disabled'),
+})
+export type Health = z.output<typeof Health>
+
+export const SubscriptionWithHealth = Subscription.extend({ health: Health }).meta({ id: 'WebhookWithHealth' })
+export type SubscriptionWithHealth = z.output<typeof SubscriptionWithHealth>
+
+export const toHealth = (
+  { enabled, failingSince }: SubscriptionRow,
+  found: { readonly lastDeliveredAt: Date | null; readonly waiting: number } | undefined,
+): Health => ({
+  failingSince: failingSince?.toISOString() ?? null,
+  lastDeliveredAt: found?.lastDeliveredAt?.toISOString() ?? null,
+  waiting: found?.waiting ?? 0,
+  disabledAt: disabledAtOf(enabled ? failingSince : null)?.toISOString() ?? null,
+})
+
+export const disabledAtOf = (failingSince: Date | null): Date | null =>
+  failingSince && new Date(failingSince.getTime() + FAILING_FOR_MS)
+
 export const SubscriptionWithSecret = Subscription.extend({
   secret: z.string().describe('Returned only in this response'),
 })

@@ -11,8 +11,9 @@
  *   retries by tenant, so that many due retries of one tenant do not delay others.
  */
 import type { Migration } from '../../../kernel/database/migrations.ts'
-import { dispatchingWithEnvelopes, dispatchingWithTraces } from '../sql/dispatch.ts'
+import { dispatchingWithAudiences, dispatchingWithEnvelopes, dispatchingWithTraces } from '../sql/dispatch.ts'
 import { functions } from '../sql/functions.ts'
+import { indexing } from '../sql/indexes.ts'
 import type { DeliveryState } from './delivery.ts'
 
 export interface SubscriptionRow {
@@ -50,6 +51,10 @@ export interface MessageRow {
   createdAt: Date
   /** The trace of the dispatch. */
   traceparent: string | null
+  /** `host`: only for subscriptions of the host. Null: for one subscription, or of a version before 0.3. */
+  audience: 'all' | 'host' | null
+  /** Stored only for disabled subscriptions, without a delivery. */
+  isUndelivered: boolean
 }
 
 export interface DeliveryRow {
@@ -225,4 +230,28 @@ ${functions}`,
   },
   { name: '0003_webhook_traces', up: dispatchingWithTraces },
   { name: '0004_webhook_envelopes', up: dispatchingWithEnvelopes },
+  { name: '0005_webhook_audiences', up: dispatchingWithAudiences },
+  { name: '0006_webhook_indexes', up: indexing },
+  {
+    // Of conditions of the attention list, which few rows have.
+    name: '0007_webhook_attention',
+    up: [
+      'drop index concurrently if exists webhook_subscriptions_failing',
+      `create index concurrently webhook_subscriptions_failing on webhook_subscriptions (failing_since)
+         where deleted_at is null and (failing_since is not null or disabled_reason is not null)`,
+      'drop index concurrently if exists webhook_counters_failed',
+      'create index concurrently webhook_counters_failed on webhook_counters (since) where failed > 0',
+    ],
+  },
+  {
+    // Finds parts of URLs. Without the extension, a search reads all subscriptions.
+    name: '0008_webhook_urls',
+    up: [
+      'drop index concurrently if exists webhook_subscriptions_urls',
+      `select format('create index concurrently webhook_subscriptions_urls on webhook_subscriptions
+         using gin (url %s.gin_trgm_ops) with (gin_pending_list_limit = 256) where deleted_at is null',
+         extnamespace::regnamespace) as statement
+       from pg_extension where extname = 'pg_trgm'`,
+    ],
+  },
 ]

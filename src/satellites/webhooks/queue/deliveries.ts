@@ -1,56 +1,73 @@
-/**
- * Lists, shows and replays deliveries. A replay is one conditional statement: it restarts a settled delivery with a new budget, starts
- * a scheduled retry immediately, and does not change a delivery in progress.
- */
+/** Lists and shows deliveries: of one subscription, or of all. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { z } from 'zod'
-import type { PageOf } from '../../../kernel/api/page.ts'
-import { floorOfUuidsAt, isUuid } from '../../../kernel/base/ids.ts'
-import { parsed } from '../../../kernel/base/validate.ts'
-import { recordChange } from '../../../kernel/events/changes.ts'
+import { sql } from 'kysely'
+import { keysetQuery, type PageOf } from '../../../kernel/api/page.ts'
+import { isUuid } from '../../../kernel/base/ids.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { shiftMs } from '../model/database-time.ts'
-import type { Attempt, Delivery, DeliveryDetail } from '../model/delivery.ts'
-import { DeliveryNotFound, WebhookDisabled } from '../model/errors.ts'
+import type { Attempt, Delivery, DeliveryDetail, DeliveryOfAny } from '../model/delivery.ts'
+import { DeliveryNotFound } from '../model/errors.ts'
 import type { Options } from '../model/options.ts'
-import type { DeliveryFilter } from '../model/queries.ts'
-import { ReplayWindow } from '../model/replay-window.ts'
-import type { AttemptRow, DeliveryRow, SubscriptionRow, WebhookTables } from '../model/tables.ts'
-import { CHANNEL } from '../sql/functions.ts'
-import { actionOf, type Owner, type Subscriptions } from '../subscriptions/subscriptions.ts'
+import type { DeliveryFilter, DeliveryFilterOfAll } from '../model/queries.ts'
+import { scheduleOf } from '../model/schedule.ts'
+import { type AttemptRow, type DeliveryRow, NO_TENANT_KEY, type WebhookTables } from '../model/tables.ts'
+import type { Owner, Subscriptions } from '../subscriptions/subscriptions.ts'
+import { filtered, lastResponseOf } from './delivery-filter.ts'
 import { type DeliveryContext, explain } from './explanation.ts'
 
 const POLL_MS = 200
-/** Maximum of deliveries that one statement replays. */
-const MAX_REPLAYED = 5_000
 
 export class Deliveries {
   readonly #kernel: Kernel
   readonly #subscriptions: Subscriptions
   readonly #options: Options
-  readonly #wake: () => void
 
-  /** @param wake called after the commit of a replay */
-  constructor(kernel: Kernel, subscriptions: Subscriptions, options: Options, wake: () => void) {
+  constructor(kernel: Kernel, subscriptions: Subscriptions, options: Options) {
     this.#kernel = kernel
     this.#subscriptions = subscriptions
     this.#options = options
-    this.#wake = wake
   }
 
   /** Newest first. */
-  async list(owner: Owner, webhookId: string, filter: DeliveryFilter): Promise<PageOf<Delivery>> {
-    const { cursors } = this.#kernel
+  async list(owner: Owner, webhookId: string, { limit, cursor, ...filter }: DeliveryFilter): Promise<PageOf<Delivery>> {
+    const { cursors, database } = this.#kernel
     await this.#subscriptions.row(owner, webhookId)
-    const { state, event, from, to, ...page } = filter
-    let query = this.#of(webhookId)
-    if (state) query = query.where('state', '=', state)
-    if (event) query = query.where('event', '=', event)
-    if (from) query = query.where('id', '>=', floorOfUuidsAt(from.getTime()))
-    if (to) query = query.where('id', '<', floorOfUuidsAt(to.getTime()))
-    const filters = [webhookId, state, event, from, to]
-    const order = { columns: ['id'], direction: 'desc' } as const
-    return cursors.keysetPage(query, { name: 'deliveries', filters, order, item: toDelivery }, page)
+    const like = filter.sameResponseAs && (await lastResponseOf(database, filter.sameResponseAs, webhookId))
+    const query = filtered(this.#of(webhookId), filter, like || undefined)
+    const keyset = { name: 'deliveries', filters: [webhookId, ...valuesOf(filter)], order: NEWEST_ID, item: toDelivery }
+    return cursors.keysetPage(query, keyset, { limit, cursor })
+  }
+
+  /** The same over all subscriptions. Reads the newest matching deliveries of each subscription of a tenant, or of all. */
+  async listAll({ limit, cursor, tenantId, ...filter }: DeliveryFilterOfAll): Promise<PageOf<DeliveryOfAny>> {
+    const { cursors, database } = this.#kernel
+    const like = filter.sameResponseAs && (await lastResponseOf(database, filter.sameResponseAs, null))
+    const read = (after: { readonly id?: string }, most: number): Promise<DeliveryRow[]> => {
+      const all = filtered(this.#rows(), filter, like || undefined)
+      if (!tenantId) return keysetQuery(all, NEWEST_ID, after, most).execute()
+      const ofOne = keysetQuery(all.whereRef('webhookId', '=', sql.ref('s.id')), NEWEST_ID, after, most)
+      return database.transaction(async () => {
+        // The planner does not know how many deliveries each subscription has. It must read them in order.
+        await database.sql(`select set_config('enable_bitmapscan', 'off', true)`)
+        return database
+          .query<WebhookTables>()
+          .selectFrom('webhookSubscriptions as s')
+          .innerJoinLateral(ofOne.as('d'), (join) => join.onTrue())
+          .selectAll('d')
+          .where('s.tenantId', '=', tenantId)
+          .orderBy('d.id', 'desc')
+          .limit(most)
+          .execute()
+      })
+    }
+    const filters = [tenantId, ...valuesOf(filter)]
+    const keyset = { name: 'allDeliveries', filters, order: NEWEST_ID, item: (row: DeliveryRow) => row }
+    const { data, nextCursor } = await cursors.keysetPage<DeliveryRow, DeliveryRow, 'id'>(read, keyset, {
+      limit,
+      cursor,
+    })
+    const urls = await this.#urlsOf(data)
+    return { data: data.map((row) => toDeliveryOfAny(row, urls)), nextCursor }
   }
 
   async short(webhookId: string, deliveryId: string): Promise<Delivery> {
@@ -84,66 +101,7 @@ export class Deliveries {
       payload: message ? JSON.parse(message.body) : null,
       explanation: explain(row, subscription, { ...this.#options, now, inFlight }),
       attempts: attempts.map(toAttempt),
-    }
-  }
-
-  /** @throws `E_WEBHOOK_NOT_FOUND`, `E_DELIVERY_NOT_FOUND`, `E_WEBHOOK_DISABLED` */
-  async replay(owner: Owner, webhookId: string, deliveryId: string): Promise<Delivery> {
-    const { database } = this.#kernel
-    const subscription = this.#assertEnabled(await this.#subscriptions.row(owner, webhookId))
-    await this.#row(webhookId, deliveryId)
-    return database.transaction(async () => {
-      const { count } = await this.#restart(
-        `id = $2 and webhook_id = $3 and (state in ('delivered', 'failed') or (state = 'retry_scheduled' and not is_ready))`,
-        [deliveryId, webhookId],
-      )
-      const row = await this.#row(webhookId, deliveryId)
-      if (count > 0) await this.#record('webhookDeliveries.replay', subscription, { deliveryId, event: row.event })
-      return toDelivery(row)
-    })
-  }
-
-  /**
-   * Replays failed deliveries that were dispatched in the window; with `dryRun` counts them. There may be very many, so each
-   * transaction replays a part and records it in the audit log.
-   */
-  async replayFailed(
-    owner: Owner,
-    webhookId: string,
-    request: z.input<typeof ReplayWindow> = {},
-  ): Promise<{ count: number }> {
-    const { from = new Date(0), to, dryRun } = parsed(ReplayWindow, request)
-    const { database, clock } = this.#kernel
-    const subscription = await this.#subscriptions.row(owner, webhookId)
-    const until = to ?? new Date(clock.now().getTime() + 1)
-    const bounds = [webhookId, floorOfUuidsAt(from.getTime()), floorOfUuidsAt(until.getTime())]
-    if (dryRun) {
-      const { rows } = await database.sql(
-        `select count(*) as count from multitenancy.webhook_deliveries
-         where webhook_id = $1 and state = 'failed' and id >= $2 and id < $3`,
-        bounds,
-      )
-      return { count: rows[0].count }
-    }
-    this.#assertEnabled(subscription)
-    let count = 0
-    for (let first = bounds[1]; ; ) {
-      const some = await database.transaction(async () => {
-        const started = await this.#restart(
-          `state = 'failed' and id in (select id from multitenancy.webhook_deliveries
-             where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4
-             order by id limit ${MAX_REPLAYED} for update skip locked)`, // another replay has locked the skipped rows
-          [webhookId, first, bounds[2]],
-        )
-        const window = { from: from.toISOString(), to: until.toISOString() }
-        if (started.count > 0) {
-          await this.#record('webhooks.replayFailed', subscription, { ...window, count: started.count })
-        }
-        return started
-      })
-      count += some.count
-      if (some.count < MAX_REPLAYED) return { count }
-      first = some.last
+      schedule: scheduleOf(row, attempts, this.#options.maxAttempts),
     }
   }
 
@@ -169,33 +127,12 @@ export class Deliveries {
     return rows[0]
   }
 
-  /** Makes matching deliveries ready; settled ones get a new budget. Returns their number and the last id. */
-  async #restart(
-    where: string,
-    values: readonly unknown[],
-  ): Promise<{ readonly count: number; readonly last: string }> {
-    const { database, clock } = this.#kernel
-    const { rows } = await database.sql(
-      `with started as (
-         update multitenancy.webhook_deliveries set
-           state = case when state = 'retry_scheduled' then state else 'pending' end,
-           budget_start = case when state = 'retry_scheduled' then budget_start else attempt_count end,
-           is_ready = true, due_at = clock_timestamp() + $1 * interval '1 millisecond', delivered_at = null
-         where ${where} returning id)
-       select count(*) as count, max(id::text) as last from started`,
-      [shiftMs(clock), ...values],
+  async #urlsOf(deliveries: readonly DeliveryRow[]): Promise<Map<string, string>> {
+    const { rows } = await this.#kernel.database.sql(
+      'select id, url from multitenancy.webhook_subscriptions where id = any($1::uuid[])',
+      [[...new Set(deliveries.map(({ webhookId }) => webhookId))]],
     )
-    const [{ count, last }] = rows as [any]
-    if (count > 0) {
-      await database.notify(CHANNEL, '')
-      database.afterCommit(this.#wake)
-    }
-    return { count, last }
-  }
-
-  #assertEnabled(subscription: SubscriptionRow): SubscriptionRow {
-    if (subscription.enabled) return subscription
-    throw WebhookDisabled(`Subscription "${subscription.id}" is disabled. Set enabled to true, then try again.`)
+    return new Map(rows.map(({ id, url }) => [id, url]))
   }
 
   async #row(webhookId: string, deliveryId: string): Promise<DeliveryRow> {
@@ -206,23 +143,31 @@ export class Deliveries {
     return row
   }
 
-  #of(webhookId: string) {
-    return this.#kernel.database
-      .query<WebhookTables>()
-      .selectFrom('webhookDeliveries')
-      .selectAll()
-      .where('webhookId', '=', webhookId)
+  #rows() {
+    return this.#kernel.database.query<WebhookTables>().selectFrom('webhookDeliveries').selectAll()
   }
 
-  #record(action: string, { id, tenantId }: SubscriptionRow, after: Record<string, unknown>): Promise<void> {
-    return recordChange(this.#kernel.events, {
-      action: actionOf(tenantId, action),
-      tenantId,
-      target: `webhook:${id}`,
-      after,
-    })
+  #of(webhookId: string) {
+    return this.#rows().where('webhookId', '=', webhookId)
   }
 }
+
+const NEWEST_ID = { columns: ['id'], direction: 'desc' } as const
+
+const valuesOf = ({ state, event, status, sameResponseAs, from, to }: Omit<DeliveryFilter, 'limit'>) => [
+  state,
+  event,
+  status,
+  sameResponseAs,
+  from,
+  to,
+]
+
+const toDeliveryOfAny = (row: DeliveryRow, urls: ReadonlyMap<string, string>): DeliveryOfAny => ({
+  ...toDelivery(row),
+  owner: row.partitionKey === NO_TENANT_KEY ? null : row.partitionKey,
+  url: urls.get(row.webhookId) ?? null,
+})
 
 export const toDelivery = (row: DeliveryRow): Delivery => ({
   id: row.id,

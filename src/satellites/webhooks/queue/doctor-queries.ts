@@ -59,12 +59,14 @@ export const SENDING = `
       and due_at > clock_timestamp() + $1::float8 * interval '1 millisecond') as "isSending"`
 
 export class Inspection {
+  readonly database: Kernel['database']
   readonly #kernel: Kernel
   readonly #subscriptions: Subscriptions
   readonly #partitions: Partitions
   readonly #retentionDays: number
 
   constructor(kernel: Kernel, subscriptions: Subscriptions, partitions: Partitions, retentionDays: number) {
+    this.database = kernel.database
     this.#kernel = kernel
     this.#subscriptions = subscriptions
     this.#partitions = partitions

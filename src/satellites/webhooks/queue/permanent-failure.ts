@@ -10,11 +10,10 @@ import { LOCK_TIMEOUT_MS } from '../../../kernel/database/lock-retry.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { TEST_EVENT } from '../model/event-names.ts'
 import { WebhookDeliveryFailed } from '../model/events.ts'
+import { FAILING_FOR_MS } from '../model/subscription.ts'
 import { disable } from '../subscriptions/auto-disable.ts'
 import { DeliveryQueue, type Settled, type Settlement, TIMEOUT_MS } from './queue.ts'
 
-/** A subscription is disabled after failures only for this time. */
-const FAILING_FOR_MS = 5 * 86_400_000
 /** Limit of `settle`. A locked subscription, a slow listener or a lost connection must not use up the lease. */
 const SETTLE_TIMEOUT_MS = 2_000
 /** Then the server ends the transaction of `settle`, so that it keeps no locks. */

@@ -22,7 +22,9 @@ export async function forgetTenant(database: Database, tenantId: string): Promis
          delete from multitenancy.webhook_attempts a using gone where a.delivery_id = gone.id
        )
        -- A delivery has the first fifteen digits of its message, so those of one message are adjacent.
-       delete from multitenancy.webhook_messages m using (select distinct message_id from gone) of
+       delete from multitenancy.webhook_messages m using (
+         select message_id from gone
+         union select id from multitenancy.webhook_messages where tenant_id = $1 and is_undelivered) of(message_id)
        where m.id = of.message_id and not exists (
          select from multitenancy.webhook_deliveries d
          where d.id >= (left(m.id::text, 15) || '000-0000-000000000000')::uuid

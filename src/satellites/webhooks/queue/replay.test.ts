@@ -417,9 +417,11 @@ describe('listed deliveries', () => {
         deliveredAt: null,
       },
     ])
-    const { payload, attempts, explanation, ...short } = await read(deliveryId)
+    const { payload, attempts, explanation, schedule, ...short } = await read(deliveryId)
     expect(short).toEqual(data[0])
     expect(payload).toEqual({ n: expect.any(String) })
+    expect(schedule.map(({ number }) => number)).toEqual([1, 2, 3, 4, 5])
+    expect(schedule[1]?.at).toBe(short.nextRetryAt)
     expect(explanation).toMatch(
       /^One attempt was made, the last with status 503\. The next attempt starts at 20.+Z\. Attempts left: 4\.$/,
     )

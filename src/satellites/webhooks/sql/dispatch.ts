@@ -12,10 +12,29 @@ import { CHANNEL, CLAIM_LOCK, PLANS } from './settings.ts'
 interface Version {
   readonly hasTraces: boolean
   readonly hasEnvelopes: boolean
+  readonly hasAudiences: boolean
 }
 
-const dispatchFunction = ({ hasTraces, hasEnvelopes }: Version): string => `
-create function dispatch_webhooks(
+/** Subscriptions for which a message may be sent later: null for a test or a stream, which are for one subscription. */
+const AUDIENCE = `case when only_for is null then case when kind = 'system' and status = 'deleted' then 'host' else 'all' end end`
+
+/** Messages that match only disabled subscriptions. */
+const kept = `, kept as (
+    select * from requested a where only_for is null and not exists (select from matched m where m.place = a.place) and exists (
+      select from webhook_subscriptions s
+      where s.tenant_id = a.tenant_id and (a.status <> 'deleted' or a.kind = 'deletion') and a.purged_at is null
+        and not s.enabled and s.deleted_at is null and s.events && string_to_array(a.patterns, ' ')
+      union all
+      select from webhook_subscriptions s where s.tenant_id is null and not s.enabled and s.deleted_at is null
+        and (a.tenant_id is not null or a.kind = 'system')
+        and (a.tenant_id is null or a.status <> 'deleted' or a.kind <> 'request') and s.events && string_to_array(a.patterns, ' '))
+  )`
+const messagesKept = `)
+    union all
+    select message_id, tenant_id, event, body, to_timestamp(created / 1000), traceparents[place], ${AUDIENCE}, true from kept`
+
+const dispatchFunction = ({ hasTraces, hasEnvelopes, hasAudiences }: Version): string => `
+create ${hasAudiences ? 'or replace ' : ''}function dispatch_webhooks(
   shift_ms double precision, message_ids uuid[], tenants text[], events text[], patterns text[], bodies text[],
   created double precision[], kinds text[], only_for uuid[],
   claim_id uuid, wanted int, lease_ms double precision, per_webhook int, per_tenant int, slow_webhooks uuid[] default '{}'${hasTraces ? ", traceparents text[] default '{}'" : ''})
@@ -40,7 +59,7 @@ begin
     select a.place, a.message_id, a.tenant_id, a.event, a.body, to_timestamp(a.created / 1000) as created_at,
       coalesce(s.tenant_id, '-') as partition_key,
       overlay(gen_random_uuid()::text placing left(a.message_id::text, 15) from 1 for 15)::uuid as id,
-      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.generation,${hasEnvelopes ? ' s.envelope,' : ''}
+      s.id as webhook_id, s.url, s.secret, s.previous_secret, s.previous_until, s.generation,${hasEnvelopes ? ' s.envelope,' : ''}${hasAudiences ? ' a.kind, a.status, a.only_for,' : ''}
       s.listening_until is null and s.failing_since is null and s.id <> all(slow_webhooks) as is_sound, row_number() over () as nth
     from requested a cross join lateral (
       select * from webhook_subscriptions
@@ -66,9 +85,9 @@ begin
       and nth_of_partition <= per_tenant - coalesce((busy ->> ('partition ' || partition_key))::int, 0)
       and nth_of_webhook <= per_webhook - coalesce((busy ->> ('webhook ' || webhook_id))::int, 0) as is_claimed
     from looked_up
-  ), message as (
-    insert into webhook_messages (id, tenant_id, event, body, created_at${hasTraces ? ', traceparent' : ''})
-    select distinct on (message_id) message_id, tenant_id, event, body, created_at${hasTraces ? ', traceparents[place]' : ''} from matched
+  )${hasAudiences ? kept : ''}, message as (
+    insert into webhook_messages (id, tenant_id, event, body, created_at${hasTraces ? ', traceparent' : ''}${hasAudiences ? ', audience, is_undelivered' : ''})
+    ${hasAudiences ? '(' : ''}select distinct on (message_id) message_id, tenant_id, event, body, created_at${hasTraces ? ', traceparents[place]' : ''}${hasAudiences ? `, ${AUDIENCE}, false` : ''} from matched${hasAudiences ? messagesKept : ''}
   ), delivery as (
     insert into webhook_deliveries
       (id, message_id, webhook_id, tenant_id, partition_key, event, state, is_ready, due_at, claim, created_at)
@@ -88,18 +107,23 @@ begin
 end $$;
 `
 
-export const dispatching = dispatchFunction({ hasTraces: false, hasEnvelopes: false })
+export const dispatching = dispatchFunction({ hasTraces: false, hasEnvelopes: false, hasAudiences: false })
 
 /** Adds the trace of a dispatch to its message. Calls without it still work. */
 export const dispatchingWithTraces = `
 alter table webhook_messages add column traceparent text;
 drop function dispatch_webhooks(double precision, uuid[], text[], text[], text[], text[], double precision[], text[], uuid[],
   uuid, int, double precision, int, int, uuid[]);
-${dispatchFunction({ hasTraces: true, hasEnvelopes: false })}`
+${dispatchFunction({ hasTraces: true, hasEnvelopes: false, hasAudiences: false })}`
 
 /** Adds the form of the body to subscriptions, and to the result of a dispatch that claims. */
 export const dispatchingWithEnvelopes = `
 alter table webhook_subscriptions add column envelope boolean not null default false;
 drop function dispatch_webhooks(double precision, uuid[], text[], text[], text[], text[], double precision[], text[], uuid[],
   uuid, int, double precision, int, int, uuid[], text[]);
-${dispatchFunction({ hasTraces: true, hasEnvelopes: true })}`
+${dispatchFunction({ hasTraces: true, hasEnvelopes: true, hasAudiences: false })}`
+
+/** Adds to a message for which subscriptions it is, and keeps messages that only disabled subscriptions match. */
+export const dispatchingWithAudiences = `
+alter table webhook_messages add column audience text, add column is_undelivered boolean not null default false;
+${dispatchFunction({ hasTraces: true, hasEnvelopes: true, hasAudiences: true })}`

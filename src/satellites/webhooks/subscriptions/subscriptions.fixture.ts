@@ -14,6 +14,9 @@ export interface Side {
   readonly path: string
 }
 
+/** Health of a subscription without deliveries. */
+export const NO_DELIVERIES = { failingSince: null, lastDeliveredAt: null, waiting: 0, disabledAt: null }
+
 /** Recorded changes by the name of the operation. */
 export const actionAt = ({ owner }: Pick<Side, 'owner'>, what: string) =>
   `${owner === null ? 'hostWebhooks' : 'webhooks'}.${what}`

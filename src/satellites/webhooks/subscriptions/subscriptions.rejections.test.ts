@@ -4,7 +4,7 @@ import { beforeAll, describe, expect, test, vi } from 'vitest'
 import { webhooks } from '../index.ts'
 import { DEVELOPMENT, type WebhooksTenancy } from '../webhooks.fixture.ts'
 import { apiOf, type Call } from '../webhooks-api.fixture.ts'
-import { BODY, inCode, openSubscriptions, refusal, type Side } from './subscriptions.fixture.ts'
+import { BODY, inCode, NO_DELIVERIES, openSubscriptions, refusal, type Side } from './subscriptions.fixture.ts'
 
 const fixture = openSubscriptions()
 const { SIDES, call, tenantSide, created, recordedOf } = fixture
@@ -66,7 +66,7 @@ describe('an invalid request is rejected', () => {
     const response = await call('PUT', `${side.path}/${webhookId}`, { body })
     expect(response).toMatchObject(refusal(400, 'E_INVALID_REQUEST'))
     expect(response.text).not.toContain('a-secret-of-the-subscriber')
-    expect((await call('GET', `${side.path}/${webhookId}`)).json).toEqual({ webhookId, ...made })
+    expect((await call('GET', `${side.path}/${webhookId}`)).json).toEqual({ webhookId, ...made, health: NO_DELIVERIES })
     expect(recordedOf(webhookId)).toHaveLength(1)
   })
 

@@ -1,7 +1,7 @@
 /** Subscriptions over HTTP and in code, of a tenant and of the host: responses, recorded changes and access. */
 import { randomUUID } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
-import { actionAt, BODY, MADE_SECRET, openSubscriptions, refusal } from './subscriptions.fixture.ts'
+import { actionAt, BODY, MADE_SECRET, NO_DELIVERIES, openSubscriptions, refusal } from './subscriptions.fixture.ts'
 
 const fixture = openSubscriptions()
 const { SIDES, clock, call, tenantSide, activeSide, hostSide, created, recordedOf } = fixture
@@ -29,9 +29,10 @@ describe.each(SIDES)('a subscription of %s', (_who, side) => {
     expect(status).toBe(201)
     expect(headers.get('location')).toBe(`/admin/multitenancy${path}/${webhookId}`)
     expect(json).toEqual({ ...shown, secret: expect.stringMatching(MADE_SECRET) })
-    expect((await call('GET', `${path}/${webhookId}`)).json).toEqual(shown)
-    expect((await call('GET', path)).json.data[0]).toEqual(shown)
-    expect(await fixture.tenancy.webhooks.get(owner, webhookId)).toEqual(shown)
+    const withHealth = { ...shown, health: NO_DELIVERIES }
+    expect((await call('GET', `${path}/${webhookId}`)).json).toEqual(withHealth)
+    expect((await call('GET', path)).json.data[0]).toEqual(withHealth)
+    expect(await fixture.tenancy.webhooks.get(owner, webhookId)).toEqual(withHealth)
     const after = { url: BODY.url, events: ['order.*'], description: null, enabled: true, envelope: false }
     expect(recordedOf(webhookId)).toEqual([
       { action: actionAt({ owner }, 'create'), tenantId: owner, before: null, after },
@@ -264,7 +265,7 @@ describe('the tenant of a subscription', () => {
     const { webhookId, secret: _, ...made } = await created(side)
     const one = `${side.path}/${webhookId}`
     await fixture.tenancy.tenants.delete(side.owner ?? '')
-    expect((await call('GET', one)).json).toEqual({ webhookId, ...made })
+    expect((await call('GET', one)).json).toEqual({ webhookId, ...made, health: NO_DELIVERIES })
     expect((await call('GET', side.path)).json.data).toHaveLength(1)
     expect((await call('GET', `${one}/deliveries`)).status).toBe(200)
     const rejected = { status: 409, json: { code: 'E_TENANT_STATE', from: 'deleted' } }

@@ -16,16 +16,19 @@ import { assertTenantExists, assertTenantOpen, lockTenant } from '../../../tenan
 import { shiftMs } from '../model/database-time.ts'
 import { WebhookNotFound } from '../model/errors.ts'
 import {
+  type Health,
   NewSubscription,
   Rotation,
   type Subscription,
   SubscriptionChange,
+  type SubscriptionWithHealth,
   type SubscriptionWithSecret,
   toSubscription,
 } from '../model/subscription.ts'
 import type { SubscriptionRow, WebhookTables } from '../model/tables.ts'
 import { newSecret } from '../signature/secret.ts'
 import { CHANNEL } from '../sql/functions.ts'
+import { healthOf } from './health.ts'
 
 /** Id of a tenant; null for the host. */
 export type Owner = string | null
@@ -42,12 +45,13 @@ export class Subscriptions {
   }
 
   /** Newest first. */
-  async list(owner: Owner, page: PageOptions): Promise<PageOf<Subscription>> {
+  async list(owner: Owner, page: PageOptions): Promise<PageOf<SubscriptionWithHealth>> {
     const { database, cursors } = this.#kernel
     if (owner !== null) await assertTenantExists(database, owner)
     const query = this.#rows(owner).where('listeningUntil', 'is', null)
-    const keyset = { name: 'webhooks', filters: [owner], order: NEWEST_FIRST, item: toSubscription }
-    return cursors.keysetPage(query, keyset, page)
+    const keyset = { name: 'webhooks', filters: [owner], order: NEWEST_FIRST, item: (row: SubscriptionRow) => row }
+    const { data, nextCursor } = await cursors.keysetPage(query, keyset, page)
+    return { data: await this.#withHealth(data), nextCursor }
   }
 
   /** @throws `E_WEBHOOK_NOT_FOUND`, also for a subscription of another owner */
@@ -58,8 +62,14 @@ export class Subscriptions {
     return row ?? throwNotFound(owner, webhookId)
   }
 
-  async get(owner: Owner, webhookId: string): Promise<Subscription> {
-    return toSubscription(await this.row(owner, webhookId))
+  async get(owner: Owner, webhookId: string): Promise<SubscriptionWithHealth> {
+    const [found] = await this.#withHealth([await this.row(owner, webhookId)])
+    return found as SubscriptionWithHealth
+  }
+
+  async #withHealth(rows: readonly SubscriptionRow[]): Promise<SubscriptionWithHealth[]> {
+    const health = await healthOf(this.#kernel.database, rows)
+    return rows.map((row) => ({ ...toSubscription(row), health: health.get(row.id) as Health }))
   }
 
   /** Like `get`, and locks the subscription until the end of the transaction. */

@@ -16,6 +16,8 @@ import { Meter } from './progress.ts'
 const LEASE_MS = 15_000
 /** A renewal also publishes the progress, so renewals are more frequent than a lease needs. */
 const RENEWALS_PER_LEASE = 15
+const PROGRESS = `, phase = $4, progress = $5, progressed_at = case
+  when work.phase is distinct from $4 or work.progress is distinct from $5 then now() else work.progressed_at end`
 const TRANSFERS = { table: 'multitenancy.transfers', group: 'id', row: 'id' }
 
 export class Attempt {
@@ -118,7 +120,7 @@ export class Attempt {
   #renew(): Promise<void> {
     const phase = this.#phase
     const renewal = this.#renewal.then(async () => {
-      if (!(await this.#lease.renew(', phase = $4, progress = $5', [phase, this.meter.progress]))) this.#lose()
+      if (!(await this.#lease.renew(PROGRESS, [phase, this.meter.progress]))) this.#lose()
     })
     this.#renewal = renewal.catch(() => undefined) // the caller of this renewal handles its failure
     return renewal

@@ -7,7 +7,7 @@
  * - Numbers belong to one cluster. A watermark of another cluster (a restored dump) or of the future is ignored: everything is read.
  * - A watermark that was moved too far hides entries from the sealer, and none from the verification.
  */
-import type { Database } from '../../kernel/database/database.ts'
+import type { Database } from '../../../kernel/database/database.ts'
 
 const CLUSTER = '(select system_identifier::text from pg_catalog.pg_control_system())'
 const HORIZON = 'pg_catalog.pg_snapshot_xmin(pg_catalog.pg_current_snapshot())'

@@ -6,7 +6,7 @@
  *   into errors. The chains of seals detect tampering (chain.ts).
  * - There are no foreign keys to `tenants`: entries outlive the objects that they describe.
  */
-import type { Migration } from '../../kernel/database/migrations.ts'
+import type { Migration } from '../../../kernel/database/migrations.ts'
 
 export interface AuditEntryRow {
   id: string
@@ -52,6 +52,26 @@ export const NO_TENANT_KEY = '-'
 export const inOurTime = (entry: string): string =>
   `${entry}.created_at >= '0001-01-01Z' and ${entry}.created_at < '10000-01-01Z'`
 export const isInOurTime = (at: Date): boolean => at.getUTCFullYear?.() >= 1 && at.getUTCFullYear() <= 9_999
+
+/** Indexed forms: an index has no values of any length, and a host records targets of any length. */
+export const STORED_TARGET = 'left(target, 256)'
+export const STORED_REQUEST = 'left(request_id, 128)'
+
+/** Statements that create an index of a partitioned table, one partition after the other, without a lock that blocks writers. */
+const lookup = (name: string, columns: string): readonly string[] => [
+  `create index if not exists audit_entries_${name} on only audit_entries (${columns})`,
+  `select statement from pg_inherits p
+     join pg_class c on c.oid = p.inhrelid,
+     lateral unnest(array[
+       format('drop index concurrently if exists multitenancy.%I', c.relname || '_${name}'),
+       format('create index concurrently %I on multitenancy.%I (${columns})', c.relname || '_${name}', c.relname),
+       format('alter index multitenancy.audit_entries_${name} attach partition multitenancy.%I', c.relname || '_${name}')
+     ]) with ordinality s (statement, place)
+   where p.inhparent = 'multitenancy.audit_entries'::regclass and not exists (
+     select from pg_inherits i join pg_index x on x.indexrelid = i.inhrelid
+     where i.inhparent = 'multitenancy.audit_entries_${name}'::regclass and x.indrelid = c.oid)
+   order by c.relname, place`,
+]
 
 export const tables: readonly Migration[] = [
   {
@@ -196,5 +216,9 @@ export const tables: readonly Migration[] = [
     // An empty key was destroyed by an erasure.
     name: '0004_audit_keys',
     up: 'create table audit_keys (tenant_id text primary key, key text not null)',
+  },
+  {
+    name: '0005_audit_lookups',
+    up: [...lookup('target', `${STORED_TARGET}, created_at desc, id desc`), ...lookup('request', STORED_REQUEST)],
   },
 ]

@@ -1,0 +1,42 @@
+/** Starts actions of modules, and shows their dialogs. */
+import { type ComponentType, createElement } from 'react'
+import { load } from '../data/load.ts'
+import { notify } from '../data/notices.ts'
+import { createStore, useStore } from '../data/store.ts'
+import type { Action, ActionProps } from '../module.ts'
+import { actionsOf } from '../routing/registry.ts'
+import type { MenuEntry } from './menu-entry.ts'
+
+interface Started {
+  readonly view: ComponentType<ActionProps>
+  readonly target: unknown
+}
+
+const startedStore = createStore<Started | undefined>(undefined)
+
+/** Runs an action, or opens its dialog. The dialog is loaded first, so that it opens at once. */
+export async function startAction(action: Action, target: unknown): Promise<void> {
+  if (action.run) return action.run(target) as undefined
+  try {
+    const view = action.view && (await load(action.view)).default
+    if (view) startedStore.set({ view, target })
+  } catch (error) {
+    notify({ text: action.title, detail: String(error), isError: true })
+  }
+}
+
+/** Entries of the menu of an object: its permitted actions. */
+export const menuEntriesOf = (kind: string, target: unknown): MenuEntry[] =>
+  actionsOf(kind, target).map((action) => ({
+    title: action.title,
+    ...(action.isDestructive ? { isDestructive: true } : {}),
+    ...(action.key ? { key: action.key } : {}),
+    onSelect: () => startAction(action, target),
+  }))
+
+/** The dialog of the started action. The shell contains it. */
+export function ActionHost() {
+  const started = useStore(startedStore)
+  const onClose = () => startedStore.set(undefined)
+  return started ? createElement(started.view, { target: started.target, onClose }) : null
+}

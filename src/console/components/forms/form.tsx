@@ -1,0 +1,232 @@
+/**
+ * Forms of operations: uncontrolled native fields, whose constraint attributes come from the schema of the operation. The browser checks
+ * them; the service checks every rule, and its `errors` appear at their fields.
+ */
+import { createContext, type FormEvent, type ReactNode, useContext, useId, useRef, useState } from 'react'
+import { bodyRulesOf } from '../../api/bodies.ts'
+import type { Body, FieldRules, OperationName } from '../../api/contract.ts'
+import type { Problem } from '../../data/problem.ts'
+import { Button } from '../base/button.tsx'
+import { ProblemView } from '../base/problem.tsx'
+import { text } from '../base/text.ts'
+
+interface Context {
+  readonly rules: Readonly<Record<string, FieldRules>>
+  readonly initial: Readonly<Record<string, unknown>>
+  readonly errors: Readonly<Record<string, string>>
+}
+
+const FormContext = createContext<Context>({ rules: {}, initial: {}, errors: {} })
+
+interface FormProps<Name extends OperationName> {
+  readonly operation: Name
+  /** Values of the fields before the first change. */
+  readonly initial?: Partial<NonNullable<Body<Name>>>
+  readonly submit: string
+  readonly isRunning?: boolean
+  readonly problem?: Problem | null
+  readonly isDestructive?: boolean
+  readonly onSubmit: (body: NonNullable<Body<Name>>) => void
+  readonly onCancel?: () => void
+  readonly children: ReactNode
+}
+
+/** @example <Form operation="tenants.create" submit={text.create} onSubmit={(body) => create.run({ body })}><Field name="name" label={text.name} /></Form> */
+export function Form<Name extends OperationName>({
+  operation,
+  initial = {},
+  submit,
+  isRunning = false,
+  problem,
+  isDestructive = false,
+  onSubmit,
+  onCancel,
+  children,
+}: FormProps<Name>) {
+  const [invalid, setInvalid] = useState<Readonly<Record<string, string>>>({})
+  const form = useRef<HTMLFormElement>(null)
+  const rules = bodyRulesOf(operation)
+  const rejected = Object.fromEntries((problem?.errors ?? []).map(({ path, message }) => [fieldOf(path), message]))
+  const errors = { ...rejected, ...invalid }
+  const isElsewhere = problem && !problem.errors.some(({ path }) => form.current?.elements.namedItem(fieldOf(path)))
+
+  const send = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    if (isRunning) return
+    const { body, broken } = bodyOf(event.currentTarget, rules)
+    setInvalid(broken)
+    const [first] = Object.keys(broken)
+    if (first) (event.currentTarget.elements.namedItem(first) as HTMLElement | null)?.focus()
+    else onSubmit(body as NonNullable<Body<Name>>)
+  }
+  /** The message of the browser appears at the field. The first invalid field receives the focus. */
+  const showInvalid = (event: FormEvent<HTMLFormElement>) => {
+    event.preventDefault()
+    const field = event.target as HTMLInputElement
+    if (form.current?.querySelector(':invalid:not(fieldset)') === field) field.focus()
+    setInvalid((former) => ({ ...former, [field.name]: field.validationMessage }))
+  }
+  const clearError = (event: FormEvent<HTMLFormElement>) => {
+    const { name } = event.target as HTMLInputElement
+    setInvalid(({ [name]: _, ...rest }) => rest)
+  }
+  return (
+    <FormContext value={{ rules, initial: initial as Readonly<Record<string, unknown>>, errors }}>
+      <form ref={form} className="form" onSubmit={send} onInvalidCapture={showInvalid} onInput={clearError}>
+        {children}
+        {isElsewhere && <ProblemView error={problem} isCompact />}
+        <footer>
+          {onCancel && <Button onClick={onCancel}>{text.cancel}</Button>}
+          <Button type="submit" variant={isDestructive ? 'danger' : 'primary'} isRunning={isRunning}>
+            {submit}
+          </Button>
+        </footer>
+      </form>
+    </FormContext>
+  )
+}
+
+/** `body.domains.0` is an error of the field `domains`. */
+const fieldOf = (path: string): string => path.replace(/^body\./, '').split('.')[0] ?? path
+
+interface FieldProps {
+  /** Member of the body. */
+  readonly name: string
+  readonly label: string
+  readonly hint?: ReactNode
+  readonly placeholder?: string
+  /** Values and texts of a select; default: those of the schema. */
+  readonly options?: readonly (readonly [value: string, title: string])[]
+  /** Default: by the type of the member. */
+  readonly as?: 'text' | 'textarea' | 'password' | 'email' | 'url' | 'datetime-local'
+  readonly defaultValue?: unknown
+  readonly autoFocus?: boolean
+  /** Text of the empty option of a select. */
+  readonly none?: string
+  /** Whether the body of the operation has no such member: `onSubmit` receives it as a string. */
+  readonly isExtra?: boolean
+  readonly isRequired?: boolean
+  /** Stricter than the operation. */
+  readonly minLength?: number
+}
+
+export function Field({
+  name,
+  label,
+  hint,
+  options,
+  as,
+  defaultValue,
+  none,
+  isExtra,
+  isRequired,
+  minLength,
+  ...more
+}: FieldProps) {
+  const { rules, initial, errors } = useContext(FormContext)
+  const id = useId()
+  const rule: FieldRules = {
+    ...rules[name],
+    ...(isRequired ? { required: true } : {}),
+    ...(minLength === undefined ? {} : { minLength }),
+  }
+  const value = defaultValue ?? initial[name] ?? rule.default
+  const error = errors[name]
+  const shownHint = hint ?? (rule.type === 'array' ? text.oneByLine : undefined)
+  const shared = {
+    id,
+    name,
+    required: rule.required && rule.type !== 'boolean',
+    'aria-invalid': error ? true : undefined,
+    'aria-describedby': [shownHint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ') || undefined,
+    'data-extra': isExtra,
+    ...more,
+  }
+  const choices = options ?? rule.enum?.map((one) => [one, one] as const)
+  const isBox = rule.type === 'boolean'
+  return (
+    <div className={isBox ? 'field box' : 'field'}>
+      {isBox && <input type="checkbox" {...shared} defaultChecked={value === true} />}
+      <label className="label" htmlFor={id}>
+        {label}
+      </label>
+      {!isBox && <Control rule={rule} as={as} choices={choices} none={none} value={value} shared={shared} />}
+      {shownHint && (
+        <p className="hint" id={`${id}-hint`}>
+          {shownHint}
+        </p>
+      )}
+      {error && (
+        <p className="field-error" id={`${id}-error`}>
+          {error}
+        </p>
+      )}
+    </div>
+  )
+}
+
+interface ControlProps {
+  readonly rule: FieldRules
+  readonly as: FieldProps['as'] | undefined
+  readonly choices: readonly (readonly [string, string])[] | undefined
+  readonly none: string | undefined
+  readonly value: unknown
+  readonly shared: Readonly<Record<string, unknown>>
+}
+
+function Control({ rule, as, choices, none = text.none, value, shared }: ControlProps) {
+  const { type, minLength, maxLength, pattern, minimum, maximum, required } = rule
+  if (choices) {
+    return (
+      <select {...shared} defaultValue={String(value ?? '')}>
+        {!required && <option value="">{none}</option>}
+        {choices.map(([option, title]) => (
+          <option key={option} value={option}>
+            {title}
+          </option>
+        ))}
+      </select>
+    )
+  }
+  if (type === 'array') return <textarea {...shared} rows={3} defaultValue={((value ?? []) as string[]).join('\n')} />
+  if (type === 'object') {
+    return <textarea {...shared} rows={5} className="mono" spellCheck={false} defaultValue={jsonText(value)} />
+  }
+  if (type === 'integer' || type === 'number') {
+    const step = type === 'integer' ? 1 : 'any'
+    return <input {...shared} type="number" min={minimum} max={maximum} step={step} defaultValue={value as number} />
+  }
+  const limits = { minLength, maxLength, defaultValue: value as string | undefined }
+  if (as === 'textarea' || (!as && (maxLength ?? 0) > 300)) return <textarea {...shared} {...limits} rows={3} />
+  return <input {...shared} {...limits} type={as ?? 'text'} pattern={pattern} autoComplete="off" />
+}
+
+const jsonText = (value: unknown): string =>
+  value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
+    ? ''
+    : JSON.stringify(value, undefined, 2)
+
+/** The body of the fields. An empty optional field is left out. */
+function bodyOf(form: HTMLFormElement, rules: Context['rules']) {
+  const body: Record<string, unknown> = {}
+  const broken: Record<string, string> = {}
+  for (const element of form.elements) {
+    const { name, value, checked, dataset } = element as HTMLInputElement
+    const rule = rules[name] ?? (dataset.extra ? {} : undefined)
+    if (!name || !rule) continue
+    if (rule.type === 'boolean') body[name] = checked
+    else if (rule.type === 'array')
+      body[name] = value
+        .split('\n')
+        .map((line) => line.trim())
+        .filter(Boolean)
+    else if (rule.type === 'object') {
+      try {
+        body[name] = JSON.parse(value || '{}')
+      } catch {
+        broken[name] = text.noJson
+      }
+    } else if (value !== '') body[name] = rule.type === 'integer' || rule.type === 'number' ? Number(value) : value
+  }
+  return { body, broken }
+}

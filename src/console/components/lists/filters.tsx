@@ -1,0 +1,120 @@
+/** Filters of a list above its rows: selects and days, and the active ones with a button that removes each. */
+import { Button } from '../base/button.tsx'
+import { Icon } from '../base/icon.tsx'
+import { Empty } from '../base/page.tsx'
+import { text } from '../base/text.ts'
+
+type Option = readonly [value: string, title: string]
+
+interface FilterSelectProps {
+  readonly label: string
+  /** Text of the option without a filter. Absent: one option is always chosen. */
+  readonly all?: string
+  readonly value: string | undefined
+  readonly options: readonly Option[]
+  readonly onChange: (value: string | undefined) => void
+}
+
+/** A value that the options lack, such as one from the address, is added. */
+export function FilterSelect({ label, all, value, options, onChange }: FilterSelectProps) {
+  const isKnown = value === undefined || options.some(([one]) => one === value)
+  return (
+    <label className="filter">
+      <span>{label}</span>
+      <select value={value ?? ''} onChange={(event) => onChange(event.target.value || undefined)}>
+        {all !== undefined && <option value="">{all}</option>}
+        {(isKnown ? options : [[value, value] as Option, ...options]).map(([one, title]) => (
+          <option key={one} value={one}>
+            {title}
+          </option>
+        ))}
+      </select>
+    </label>
+  )
+}
+
+interface FilterDayProps {
+  readonly label: string
+  /** A date or a time. */
+  readonly value: string | undefined
+  readonly onChange: (value: string | undefined) => void
+}
+
+export const FilterDay = ({ label, value, onChange }: FilterDayProps) => (
+  <label className="filter">
+    <span>{label}</span>
+    <input
+      type="date"
+      value={value?.slice(0, 10) ?? ''}
+      onChange={(event) => onChange(event.target.value || undefined)}
+    />
+  </label>
+)
+
+interface Choice<Value> {
+  readonly value: Value
+  readonly title: string
+}
+
+interface ChipsProps<Value> {
+  readonly label: string
+  readonly choices: readonly Choice<Value>[]
+  readonly value: Value
+  readonly onChange: (value: Value) => void
+}
+
+export const Chips = <Value,>({ label, choices, value, onChange }: ChipsProps<Value>) => (
+  // biome-ignore lint/a11y/useSemanticElements: a fieldset would be a form control
+  <div className="chips" role="group" aria-label={label}>
+    {choices.map((choice) => (
+      <button
+        type="button"
+        key={choice.title}
+        className="chip"
+        aria-pressed={choice.value === value}
+        onClick={() => onChange(choice.value)}
+      >
+        {choice.title}
+      </button>
+    ))}
+  </div>
+)
+
+export interface ActiveFilter {
+  /** Member of the address. */
+  readonly key: string
+  readonly label: string
+  readonly value: string
+}
+
+interface EmptyFilteredProps {
+  readonly title: string
+  readonly filters: readonly ActiveFilter[]
+  readonly onRemove: (keys: readonly string[]) => void
+}
+
+/** In place of rows that no filter matches. */
+export const EmptyFiltered = ({ title, filters, onRemove }: EmptyFilteredProps) => (
+  <Empty
+    title={title}
+    actions={<Button onClick={() => onRemove(filters.map(({ key }) => key))}>{text.clearAll}</Button>}
+  >
+    <ul className="active-filters" aria-label={text.filters}>
+      {filters.map(({ key, label, value }) => (
+        <li key={key}>
+          <button type="button" className="active-filter" onClick={() => onRemove([key])}>
+            <span>
+              {label}: <strong>{value}</strong>
+            </span>
+            <Icon name="close" size={12} />
+            <span className="hidden">{text.remove(label)}</span>
+          </button>
+        </li>
+      ))}
+    </ul>
+  </Empty>
+)
+
+/** Patch of the address that removes members. */
+export const without = (keys: readonly string[]): Record<string, undefined> =>
+  Object.fromEntries(keys.map((key) => [key, undefined]))

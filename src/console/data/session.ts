@@ -1,0 +1,80 @@
+/** The session: its name, and method and path of each permitted operation. */
+import type { OperationName, Result } from '../api/contract.ts'
+import { problemOf, unreachable } from './problem.ts'
+import { settings } from './settings.ts'
+import { createStore, useStore } from './store.ts'
+
+export type Session = Result<'session.get'>
+
+/** Undefined: not signed in. */
+export const sessionStore = createStore<Session | undefined>(undefined)
+/** Whether the session ended while the console was open. Calls wait for the next sign-in. */
+export const expiredStore = createStore(false)
+/** Version of the service if it differs from the one that served this page. */
+export const newVersionStore = createStore<string | undefined>(undefined)
+
+let waiting = Promise.withResolvers<void>()
+
+/** @throws Problem, but returns undefined for a request without a session */
+export async function readSession(): Promise<Session | undefined> {
+  const response = await fetch(`${settings.prefix}/session`).catch(() => {
+    throw unreachable()
+  })
+  if (response.status === 401) return undefined
+  if (!response.ok) throw await problemOf(response)
+  return response.json()
+}
+
+/** Exchanges a token, or the code of a sign-in link, for the session cookie. @throws Problem */
+export async function signIn(credential: { token: string } | { code: string }): Promise<Session> {
+  const response = await fetch(`${settings.prefix}/session`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(credential),
+  }).catch(() => {
+    throw unreachable()
+  })
+  if (!response.ok) throw await problemOf(response)
+  const session = await readSession()
+  if (!session) throw unreachable()
+  adopt(session)
+  return session
+}
+
+/** Makes a session the present one, and repeats the calls that wait for it. Another identity loads the page again. */
+export function adopt(session: Session): void {
+  const former = sessionStore.get()
+  if (former && former.name !== session.name) {
+    location.reload()
+    return
+  }
+  if (former && former.version !== session.version) newVersionStore.set(session.version)
+  sessionStore.set(session)
+  expiredStore.set(false)
+  waiting.resolve()
+  waiting = Promise.withResolvers<void>()
+}
+
+/** Resolves after the next sign-in. */
+export function nextSignIn(): Promise<void> {
+  expiredStore.set(true)
+  return waiting.promise
+}
+
+export async function signOut(): Promise<void> {
+  await fetch(`${settings.prefix}/session`, { method: 'DELETE' }).catch(() => undefined)
+  sessionStorage.clear()
+  location.assign(`${settings.prefix}/console/`)
+}
+
+export function useSession(): Session {
+  const session = useStore(sessionStore)
+  if (!session) throw new Error('a component that needs a session is shown without one')
+  return session
+}
+
+/** Whether the session permits all of these operations. */
+export const isPermitted = (...names: readonly OperationName[]): boolean => {
+  const { operations = {} } = sessionStore.get() ?? {}
+  return names.every((name) => name in operations)
+}

@@ -1,0 +1,125 @@
+/**
+ * The shape of a console module: the screens of one part, as plain data. File of a satellite: `src/satellites/<name>/console/index.tsx`,
+ * named by `console` of the satellite.
+ *
+ * @example
+ *   export default defineConsoleModule({
+ *     name: 'webhooks',
+ *     tabs: [{ path: 'webhooks', title: text.webhooks, needs: ['webhooks.list'], search: 'webhooks.list', view: () => import('./list.tsx') }],
+ *   })
+ */
+import type { ComponentType } from 'react'
+import type { OperationName } from './api/contract.ts'
+
+/** A component, loaded when it is shown. */
+export type View<Props = {}> = () => Promise<{ readonly default: ComponentType<Props> }>
+
+/** Operations of which each must be permitted; otherwise the element is not shown. */
+interface Needing {
+  readonly needs: readonly OperationName[]
+}
+
+/** A page with its own address below `{prefix}/console`. */
+export interface Screen extends Needing {
+  /** As of the API: `/deliveries`, `/tenants/{id}/transfers/{transferId}`. */
+  readonly path: string
+  /** Also in the title of the browser's tab. */
+  readonly title: string
+  /** The operation whose query the address holds; `useSearch` reads it. */
+  readonly search?: OperationName
+  /** Query of the address that the navigation, the palette and the key open: the filter to begin with. */
+  readonly start?: Readonly<Record<string, string>>
+  /** Entry of the navigation: an icon, and the position (tenants 10, deliveries 20, flags 30, quotas 40, usage 50, audit 60, billing 70, system 90). */
+  readonly navigation?: { readonly icon: IconName; readonly order: number }
+  /** The letter after `g` that opens it. */
+  readonly key?: string
+  readonly view: View
+}
+
+/** A page of one tenant, at `/tenants/{id}/<path>`, below the header of the tenant. */
+export interface Tab extends Needing {
+  /** `webhooks`, or a page below a tab: `webhooks/{webhookId}`. */
+  readonly path: string
+  readonly title: string
+  /** False: the tab bar does not list it. */
+  readonly isListed?: boolean
+  /** Position in the tab bar: overview 0, storage 10, flags 20, webhooks 30, quotas 40, usage 50, audit 60, billing 70, branding 80, sso 85, settings 95. */
+  readonly order?: number
+  readonly search?: OperationName
+  readonly view: View
+}
+
+/** A card on the overview of a tenant, or on Home. */
+export interface Card<Props> extends Needing {
+  readonly order?: number
+  readonly view: View<Props>
+}
+
+/** An action on an object: in its menu, by a key, and in the palette. */
+export interface Action<Target = any> extends Needing {
+  /** `tenants.suspend`; unique. */
+  readonly name: string
+  readonly title: string
+  /** Kind of its object: `tenant`, `delivery`. */
+  readonly target: string
+  /** A single key, while an object of this kind is shown or selected. */
+  readonly key?: string
+  readonly isDestructive?: boolean
+  /** Whether it applies to the present state of the object. */
+  readonly isAvailable?: (target: Target) => boolean
+  /** A harmless action, without a dialog. */
+  readonly run?: (target: Target) => unknown
+  /** The dialog of the action. */
+  readonly view?: View<ActionProps<Target>>
+}
+
+export interface ActionProps<Target = any> {
+  readonly target: Target
+  readonly onClose: () => void
+}
+
+/** A column that a module adds to the list of tenants. */
+export interface TenantColumn<Tenant = any> extends Needing {
+  readonly key: string
+  readonly title: string
+  readonly view: View<{ readonly tenant: Tenant }>
+}
+
+export interface ConsoleModule {
+  /** Name of the part or satellite. */
+  readonly name: string
+  readonly screens?: readonly Screen[]
+  readonly tabs?: readonly Tab[]
+  /** Around the tabs of a tenant, with its header: of the tenants only. */
+  readonly tenantFrame?: View
+  /** On the overview of a tenant. */
+  readonly cards?: readonly Card<{ readonly id: string }>[]
+  /** On Home. */
+  readonly home?: readonly Card<{}>[]
+  /** Lines in the header of a tenant. */
+  readonly header?: readonly Card<{ readonly id: string }>[]
+  /** Lines above every screen. */
+  readonly bars?: readonly Card<{}>[]
+  readonly actions?: readonly Action[]
+  readonly columns?: readonly TenantColumn[]
+  /** Operations without a screen, each with the reason. */
+  readonly notShown?: Readonly<Partial<Record<OperationName, string>>>
+}
+
+export type IconName =
+  | 'home'
+  | 'tenants'
+  | 'deliveries'
+  | 'flags'
+  | 'quotas'
+  | 'usage'
+  | 'audit'
+  | 'billing'
+  | 'system'
+  | 'transfers'
+  | 'plans'
+  | 'key'
+  | 'person'
+  | 'host'
+
+export const defineConsoleModule = (module: ConsoleModule): ConsoleModule => module

@@ -1,0 +1,126 @@
+/** Creates the routes from the modules, and the hooks that read the address. */
+import {
+  createRootRoute,
+  createRoute,
+  createRouter,
+  lazyRouteComponent,
+  Outlet,
+  RouterProvider,
+  useLocation,
+  useNavigate,
+  useParams as useRouterParams,
+  useSearch as useRouterSearch,
+} from '@tanstack/react-router'
+import type { ComponentType } from 'react'
+import type { OperationName } from '../api/contract.ts'
+import { load } from '../data/load.ts'
+import { isPermitted } from '../data/session.ts'
+import type { View } from '../module.ts'
+import { BASE, pathOfClick } from './links.ts'
+import { allScreens, allTabs } from './registry.ts'
+import { type CommonSearch, parseSearch, type SearchOf, stringifySearch, validSearch } from './search.ts'
+
+export { Outlet }
+
+interface Page {
+  readonly path: string
+  readonly title: string
+  readonly needs: readonly OperationName[]
+  readonly search?: OperationName
+  readonly view: View
+}
+
+export interface Frames {
+  /** Around every screen. */
+  readonly Shell: ComponentType
+  readonly Home: View
+  /** Around every page of a tenant. */
+  readonly Tenant: View
+  readonly NotFound: ComponentType
+  readonly Forbidden: ComponentType<{ needs: readonly OperationName[] }>
+  readonly Failed: ComponentType<{ error: unknown }>
+}
+
+const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, '$$$1')
+
+export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, Failed }: Frames) {
+  const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: Failed } as any)
+  const componentOf = ({ needs, view }: Pick<Page, 'needs' | 'view'>) =>
+    isPermitted(...needs) ? lazyRouteComponent(() => load(view)) : () => <Forbidden needs={needs} />
+  const routeOf = (page: Page, parent: any) =>
+    createRoute({
+      getParentRoute: () => parent,
+      path: pattern(page.path) as any,
+      component: componentOf(page),
+      validateSearch: (search: Record<string, unknown>) => validSearch(page.search, search),
+    } as any)
+  const tenantRoute = createRoute({
+    getParentRoute: () => rootRoute,
+    path: '/tenants/$id' as any,
+    component: lazyRouteComponent(() => load(Tenant)),
+  } as any)
+  const home = routeOf({ path: '/', title: '', needs: [], search: 'attention.list', view: Home }, rootRoute)
+  const tabs = allTabs().map((tab) => routeOf({ ...tab, path: tab.path ? `/${tab.path}` : '/' }, tenantRoute))
+  const pages = allScreens().map((screen) => routeOf(screen, rootRoute))
+  const tree = rootRoute.addChildren([home, ...pages, tenantRoute.addChildren(tabs)] as any)
+  const router = createRouter({
+    routeTree: tree,
+    basepath: BASE,
+    parseSearch,
+    stringifySearch,
+    defaultPreload: false,
+    scrollRestoration: true,
+    defaultPendingMs: 150,
+  } as any)
+  document.addEventListener('click', (event) => {
+    const path = pathOfClick(event)
+    if (path === undefined) return
+    event.preventDefault()
+    go(path || '/')
+  })
+  present = router
+  return router
+}
+
+let present: any
+
+/** Opens a path of the console: `/tenants/acme?open=new`. */
+export function go(path: string, { isReplaced = false } = {}): void {
+  const { history } = present
+  if (isReplaced) history.replace(`${BASE}${path}`)
+  else history.push(`${BASE}${path}`)
+}
+
+/** Calls a listener after each navigation to another path. */
+export const onNavigated = (listener: () => void): (() => void) =>
+  present.subscribe('onRendered', ({ pathChanged }: { pathChanged: boolean }) => pathChanged && listener())
+
+/** Parameters of the path: `useParams().id`. */
+export const useParams = (): Readonly<Record<string, string>> => useRouterParams({ strict: false } as any) as any
+
+/** The checked state in the address of a screen. @param name the operation that the screen names as `search` */
+export const useSearch = <Name extends OperationName>(_name: Name): SearchOf<Name> =>
+  useRouterSearch({ strict: false } as any) as any
+
+/** `open`, `at` and `columns` of the address. */
+export const useCommonSearch = (): CommonSearch => useRouterSearch({ strict: false } as any) as any
+
+/** Writes members of the query; undefined removes one. A new filter has no entry in the history. */
+export function useSetSearch(): (patch: Readonly<Record<string, unknown>>, options?: { isReplaced?: boolean }) => void {
+  const navigate = useNavigate()
+  return (patch, { isReplaced = true } = {}) =>
+    void navigate({
+      to: '.',
+      search: ((former: object) => ({ ...former, ...patch })) as any,
+      replace: isReplaced,
+      resetScroll: false,
+    } as any)
+}
+
+/** Path of the present screen, without the base. */
+export const usePath = (): string => useLocation().pathname
+
+/** Shows the screen of the address. */
+export const Routes = ({ router }: { router: ReturnType<typeof createConsoleRouter> }) => (
+  <RouterProvider router={router as any} />
+)

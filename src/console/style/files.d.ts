@@ -1,0 +1,2 @@
+/** Modules that the bundler resolves. */
+declare module '*.css'

@@ -1,0 +1,105 @@
+/**
+ * Files of the console: those of the package, or from source built at the first request and cached by the hash of the sources.
+ *
+ *   dist/console/index.json exists ──► read once
+ *   otherwise ──► node_modules/.cache/tenantry-console/<hash> ──absent──► a process builds it
+ */
+import { execFile } from 'node:child_process'
+import { existsSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { promisify } from 'node:util'
+import { type Index, SOURCE, sourceHash } from './sources.ts'
+
+const PUBLISHED = join(SOURCE, 'console')
+const CACHE = join(SOURCE, '../node_modules/.cache/tenantry-console')
+const BUILD_TIMEOUT_MS = 60_000
+/** The sources are compared with the last build at most once in this time. */
+const COMPARE_MS = 1_000
+
+export interface Assets {
+  readonly folder: string
+  readonly index: Index
+}
+
+let published: Assets | undefined
+let building: { readonly hash: string; readonly comparedAt: number; readonly done: Promise<Assets> } | undefined
+
+/**
+ * Rejects if the console cannot be built, as without its development dependencies.
+ *
+ * @param isPage whether the sources are compared with those of the last build; files belong to the last page
+ */
+export async function consoleAssets(isPage: boolean): Promise<Assets> {
+  if (published) return published
+  if (building && (!isPage || performance.now() - building.comparedAt < COMPARE_MS)) return building.done
+  if (existsSync(join(PUBLISHED, 'index.json'))) {
+    published = read(PUBLISHED)
+    return published
+  }
+  const hash = sourceHash()
+  if (building?.hash === hash) {
+    building = { ...building, comparedAt: performance.now() }
+  } else {
+    const done = built(join(CACHE, hash))
+    building = { hash, comparedAt: performance.now(), done }
+    done.catch(() => {
+      building = undefined
+    })
+  }
+  return building.done
+}
+
+async function built(folder: string): Promise<Assets> {
+  if (!existsSync(join(folder, 'index.json'))) {
+    const program = join(import.meta.dirname, 'build.ts')
+    await promisify(execFile)(process.execPath, ['--conditions=tenantry-source', program, folder], {
+      timeout: BUILD_TIMEOUT_MS,
+      env: { ...process.env, NODE_ENV: 'production', NODE_OPTIONS: '' },
+    })
+  }
+  return read(folder)
+}
+
+const read = (folder: string): Assets => ({
+  folder,
+  index: JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')),
+})
+
+const ENCODINGS = [
+  ['br', '.br'],
+  ['gzip', '.gz'],
+] as const
+
+const TYPES: Readonly<Record<string, string>> = { js: 'text/javascript', css: 'text/css' }
+
+export interface AssetFile {
+  readonly body: Buffer<ArrayBuffer>
+  readonly headers: Record<string, string>
+}
+
+const files = new Map<string, Buffer<ArrayBuffer>>()
+
+/** A file of the console. Its name has a hash, so clients keep it for a year. Undefined if there is none. */
+export function assetFile({ folder }: Assets, name: string, acceptEncoding: string): AssetFile | undefined {
+  if (!/^[\w.-]+-[\w-]{8,}\.(js|css)$/.test(name)) return undefined
+  const accepted = acceptEncoding.split(',').map((one) => one.trim().toLowerCase())
+  const encoding = ENCODINGS.find(([one]) =>
+    accepted.some((given) => given === one || given.startsWith(`${one};q=0.`) || given.startsWith(`${one};q=1`)),
+  )
+  const path = join(folder, name + (encoding?.[1] ?? ''))
+  const body = files.get(path) ?? readIfExists(path)
+  if (!body) return undefined
+  files.set(path, body)
+  return {
+    body,
+    headers: {
+      'content-type': `${TYPES[name.split('.').at(-1) ?? '']}; charset=utf-8`,
+      'cache-control': 'public, max-age=31536000, immutable',
+      vary: 'accept-encoding',
+      ...(encoding ? { 'content-encoding': encoding[0] } : {}),
+    },
+  }
+}
+
+const readIfExists = (path: string): Buffer<ArrayBuffer> | undefined =>
+  existsSync(path) && statSync(path).isFile() ? readFileSync(path) : undefined

@@ -1,0 +1,129 @@
+/**
+ * Builds the console with Vite: `node build.ts <folder> [--published]`. A process of its own, so the service never loads the bundler.
+ *
+ *   entry `main` ─────────┐
+ *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with .gz and .br ──► index.json
+ *   import map ───────────┘
+ */
+import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { build, type Plugin } from 'vite'
+import { consoleModules, type Index, SOURCE } from './sources.ts'
+
+const ROOT = dirname(SOURCE)
+const require = createRequire(import.meta.url)
+
+/** Entries of the import map: names that modules of hosts import. */
+const SHARED: Readonly<Record<string, string>> = {
+  react: 'virtual:react',
+  'react/jsx-runtime': 'virtual:react/jsx-runtime',
+  'tenantry/console': join(SOURCE, 'console/shared/console.ts'),
+}
+
+/** Loaded before every screen: few files, which compress better than many. */
+const FIRST = [
+  { name: 'libraries', test: /node_modules\/(react|react-dom|scheduler|@tanstack|use-sync-external-store)\// },
+  {
+    name: 'core',
+    test: /src\/console\/((api|data|routing|components\/base)\/|(module|components\/(table|selection|menu|layers|actions))\.tsx?$)/,
+  },
+]
+
+/** React is CommonJS, so its export names are written here. */
+const facades: Plugin = {
+  name: 'facades',
+  resolveId: (id) => (id.startsWith('virtual:react') ? `\0${id}` : undefined),
+  load(id) {
+    if (!id.startsWith('\0virtual:react')) return undefined
+    const name = id.slice('\0virtual:'.length)
+    const names = Object.keys(require(name)).filter((one) => one !== 'default')
+    return `import whole from '${name}'\nexport default whole\nexport const { ${names.join(', ')} } = whole\n`
+  },
+}
+
+export async function buildConsole(folder: string, isPublished: boolean): Promise<void> {
+  const modules = consoleModules()
+  const input = {
+    main: join(SOURCE, 'console/start/main.tsx'),
+    theme: join(SOURCE, 'console/start/theme.ts'),
+    ...Object.fromEntries(modules.map((file) => [nameOf(file), join(SOURCE, file)])),
+    ...Object.fromEntries(Object.entries(SHARED).map(([name, file]) => [name.replaceAll('/', '-'), file])),
+  }
+  const built = await build({
+    root: ROOT,
+    base: './',
+    configFile: false,
+    publicDir: false,
+    mode: 'production',
+    logLevel: 'error',
+    plugins: [facades],
+    define: { 'process.env.NODE_ENV': '"production"' },
+    oxc: { jsx: { runtime: 'automatic', development: false } },
+    build: {
+      write: false,
+      target: 'esnext',
+      cssCodeSplit: false,
+      modulePreload: false,
+      reportCompressedSize: false,
+      assetsInlineLimit: 0,
+      rolldownOptions: {
+        input,
+        preserveEntrySignatures: 'allow-extension',
+        output: {
+          entryFileNames: '[name]-[hash].js',
+          chunkFileNames: '[name]-[hash].js',
+          assetFileNames: '[name]-[hash][extname]',
+          codeSplitting: { groups: FIRST, includeDependenciesRecursively: false },
+        },
+      },
+    },
+  })
+  const { output } = (Array.isArray(built) ? built[0] : built) as Extract<typeof built, { output: unknown }>
+  const chunks = output.filter((file) => file.type === 'chunk')
+  const chunkOf = (name: string) => {
+    const found = chunks.find((chunk) => chunk.isEntry && chunk.name === name)
+    if (!found) throw new Error(`the build has no entry ${name}`)
+    return found
+  }
+  const main = chunkOf('main')
+  const index: Index = {
+    main: main.fileName,
+    theme: chunkOf('theme').fileName,
+    styles: output.flatMap(({ fileName }) => (fileName.endsWith('.css') ? [fileName] : [])),
+    preloads: main.imports,
+    imports: Object.fromEntries(Object.keys(SHARED).map((name) => [name, chunkOf(name.replaceAll('/', '-')).fileName])),
+    modules: Object.fromEntries(modules.map((file) => [file, chunkOf(nameOf(file)).fileName])),
+  }
+  const stage = `${folder}.${process.pid}`
+  rmSync(stage, { recursive: true, force: true })
+  mkdirSync(stage, { recursive: true })
+  for (const file of output) {
+    const content = Buffer.from(file.type === 'chunk' ? file.code : file.source)
+    const quality = { [constants.BROTLI_PARAM_QUALITY]: isPublished ? 11 : 4 }
+    writeFileSync(join(stage, file.fileName), content)
+    writeFileSync(join(stage, `${file.fileName}.gz`), gzipSync(content, { level: isPublished ? 9 : 6 }))
+    writeFileSync(join(stage, `${file.fileName}.br`), brotliCompressSync(content, { params: quality }))
+  }
+  writeFileSync(join(stage, 'index.json'), `${JSON.stringify(index, undefined, 2)}\n`)
+  replace(stage, folder)
+}
+
+/** Complete or absent: another process may build the same folder. */
+function replace(stage: string, folder: string): void {
+  rmSync(folder, { recursive: true, force: true })
+  try {
+    renameSync(stage, folder)
+  } catch {
+    rmSync(stage, { recursive: true, force: true }) // another process was first
+  }
+}
+
+/** `satellites/webhooks/console/index.tsx` is `webhooks`. */
+const nameOf = (file: string): string => file.split('/').at(-3) ?? file
+
+if (process.argv[1] === import.meta.filename) {
+  const [folder = '', ...options] = process.argv.slice(2)
+  await buildConsole(folder, options.includes('--published'))
+}

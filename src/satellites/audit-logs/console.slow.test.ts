@@ -1,0 +1,110 @@
+/** Screens of the audit log in a browser: filters, differences, history of an object, verification, export. */
+import { readFile } from 'node:fs/promises'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import {
+  type OpenedConsole,
+  openConsole,
+  SETUP_LIMIT_MS,
+  STEP_LIMIT_MS,
+} from '../../../test/console/console.fixture.ts'
+import { describeScreens } from '../../../test/console/screens.fixture.ts'
+import { auditLogs } from './index.ts'
+
+const LIMIT_MS = 4 * STEP_LIMIT_MS
+const LONG = `a-tenant-with-a-long-id-${'x'.repeat(20)}`
+
+let opened: OpenedConsole
+let renamed: string
+
+beforeAll(async () => {
+  opened = await openConsole(inject('postgresUrl'), [auditLogs()])
+  const { call } = opened
+  await call('POST', '/tenants', { id: 'acme', name: 'Acme', domains: ['acme.example'] })
+  await call('POST', '/tenants', { id: LONG, name: `A long name ${'of a customer '.repeat(6)}` })
+  await call('PATCH', '/tenants/acme', { name: 'Acme Corporation', metadata: { region: 'eu', seats: 12 } })
+  await call('PUT', '/tenants/acme/suspend')
+  await call('PUT', '/tenants/acme/activate')
+  const { data } = await call('GET', '/tenants/acme/audit-logs?action=tenants.update')
+  renamed = data[0].id
+}, SETUP_LIMIT_MS)
+afterAll(() => opened?.[Symbol.asyncDispose]())
+
+test('an entry shows the difference that the change made', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/audit')
+  const { page } = console
+  await page.getByRole('link', { name: 'tenants.update' }).click()
+  const panel = page.getByRole('complementary', { name: 'tenants.update' })
+  const name = panel.locator('.diff > div', { hasText: /^name/ })
+  await name.waitFor()
+  expect(await name.locator('del').innerText()).toBe('Acme')
+  expect(await name.locator('ins').innerText()).toBe('Acme Corporation')
+  expect(new URL(page.url()).searchParams.get('open')).toBe(renamed)
+  await page.keyboard.press('Escape')
+  await panel.waitFor({ state: 'detached' })
+  expect(console.complaints).toEqual([])
+})
+
+test('filters have the existing values, are in the address, and each can be removed', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/audit?target=tenant:acme')
+  const { page } = console
+  await page.getByLabel('Action').selectOption('tenants.suspend')
+  await page.getByText('1 entry', { exact: true }).waitFor()
+  expect(new URL(page.url()).search).toBe('?target=tenant%3Aacme&action=tenants.suspend')
+  await page.reload()
+  await page.getByText('1 entry', { exact: true }).waitFor()
+  await page.getByLabel('Before').fill('2020-01-01')
+  await page.getByText('No entry matches').waitFor()
+  await page.getByRole('button', { name: 'Remove Before' }).click()
+  await page.getByRole('link', { name: 'tenants.suspend' }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('the key h shows the history of a tenant', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants/acme')
+  const { page } = console
+  await page.getByText('acme.example').waitFor()
+  await page.keyboard.press('h')
+  await page.getByRole('link', { name: 'tenants.suspend' }).waitFor()
+  expect(new URL(page.url()).search).toBe('?target=tenant%3Aacme')
+  expect(await page.getByRole('link', { name: LONG }).count()).toBe(0)
+  expect(console.complaints).toEqual([])
+})
+
+test('a verification shows its result on the page', { timeout: LIMIT_MS }, async () => {
+  const { auditLogs: logs } = opened.tenancy as any
+  await logs.sealer.seal(new AbortController().signal)
+  await using console = await opened.open('/tenants/acme/audit')
+  const { page } = console
+  await page.getByRole('button', { name: 'Verify' }).click()
+  await page.getByText(/^The audit log is intact: \d+ entries match their seals/).waitFor()
+  expect(await opened.call('GET', '/audit-logs/verify?tenantId=acme')).toMatchObject({ ok: true })
+  expect(console.complaints).toEqual([])
+})
+
+test('the export has the filtered entries', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants/acme/audit?action=tenants.suspend')
+  const { page } = console
+  await page.getByRole('link', { name: 'tenants.suspend' }).waitFor()
+  const download = page.waitForEvent('download')
+  await page.getByRole('heading', { level: 1 }).focus()
+  await page.keyboard.press('e')
+  const file = await download
+  expect(file.suggestedFilename()).toBe('audit-logs-acme.csv')
+  const lines = (await readFile(await file.path(), 'utf8')).trim().split(/\r?\n/)
+  expect(lines).toHaveLength(2)
+  expect(lines[1]).toContain('tenants.suspend')
+  expect(console.complaints).toEqual([])
+})
+
+describeScreens(
+  () => opened,
+  () => [
+    ['/audit', 'Audit log', 'tenants.suspend'],
+    [`/audit?open=${renamed}`, 'Audit log', 'Acme Corporation'],
+    ['/audit?action=none', 'Audit log', 'No entry matches'],
+    ['/tenants/acme/audit', 'Acme Corporation', 'tenants.suspend'],
+    [`/tenants/${LONG}/audit`, 'A long name', 'tenants.create'],
+  ],
+)

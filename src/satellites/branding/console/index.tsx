@@ -1,0 +1,16 @@
+/** Console module of branding. */
+import { defineConsoleModule } from '../../../console/module.ts'
+import { text } from './text.ts'
+
+export default defineConsoleModule({
+  name: 'branding',
+  tabs: [
+    {
+      path: 'branding',
+      title: text.branding,
+      needs: ['branding.get'],
+      order: 80,
+      view: () => import('./branding.tsx'),
+    },
+  ],
+})

@@ -1,0 +1,123 @@
+/** Flags of all tenants by key, and previews of unsaved rollouts. */
+import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
+import type { TestTenancy } from '../../testing/base/tenancy.ts'
+import { type Api, apiOf, type FlagsTenancy, openFlags } from './flags.fixture.ts'
+import type { featureFlags } from './index.ts'
+import { bucketOf } from './model/rollout.ts'
+
+let opened: TestTenancy<[ReturnType<typeof featureFlags>]>
+let tenancy: FlagsTenancy
+let api: Api
+
+beforeAll(async () => {
+  opened = await openFlags(inject('postgresUrl'))
+  tenancy = opened.tenancy
+  api = apiOf(tenancy)
+  for (const id of ['one', 'two', 'three']) await tenancy.tenants.create({ id, name: id })
+})
+afterAll(() => opened.end())
+beforeEach(() => tenancy.kernel.database.sql('delete from multitenancy.feature_flags'))
+
+const set = (id: string, key: string, rolloutPercent: number | null | false) =>
+  tenancy.featureFlags.set(id, key, {
+    enabled: rolloutPercent !== false,
+    rolloutPercent: rolloutPercent === false ? null : rolloutPercent,
+  })
+
+describe('flags of all tenants', () => {
+  test('the list of keys counts tenants by state, in pages by key', async () => {
+    await set('one', 'editor', null)
+    await set('two', 'editor', 10)
+    await set('three', 'editor', false)
+    await set('one', 'banner', null)
+    const first = await tenancy.featureFlags.listKeys({ limit: 1 })
+    expect(first.data).toEqual([{ key: 'banner', tenants: 1, on: 1, inRollout: 0, off: 0 }])
+    const next = await tenancy.featureFlags.listKeys({ limit: 1, cursor: first.nextCursor ?? '' })
+    expect(next).toEqual({
+      data: [{ key: 'editor', tenants: 3, on: 1, inRollout: 1, off: 1 }],
+      nextCursor: null,
+    })
+  })
+
+  test('the tenants of a key are listed in pages by id, and filtered by state', async () => {
+    for (const [id, percent] of [
+      ['one', null],
+      ['two', 10],
+      ['three', false],
+    ] as const)
+      await set(id, 'editor', percent)
+    await set('one', 'banner', null)
+    const idsOf = async (options = {}) => {
+      const { data, nextCursor } = await tenancy.featureFlags.listTenants('editor', options)
+      return [...data.map(({ tenantId }) => tenantId), nextCursor !== null]
+    }
+    expect(await idsOf()).toEqual(['one', 'three', 'two', false])
+    expect(await idsOf({ enabled: true })).toEqual(['one', 'two', false])
+    expect(await idsOf({ enabled: false })).toEqual(['three', false])
+    expect(await idsOf({ limit: 2 })).toEqual(['one', 'three', true])
+    const { nextCursor } = await tenancy.featureFlags.listTenants('editor', { limit: 2 })
+    expect(await idsOf({ limit: 2, cursor: nextCursor })).toEqual(['two', false])
+    const ofOther = tenancy.featureFlags.listTenants('banner', { limit: 2, cursor: nextCursor ?? '' })
+    await expect(ofOther).rejects.toThrow(expect.objectContaining({ code: 'E_INVALID_REQUEST' }))
+  })
+
+  test('an unknown key has no tenants', async () => {
+    expect(await tenancy.featureFlags.listTenants('unknown')).toEqual({ data: [], nextCursor: null })
+  })
+})
+
+describe('a preview', () => {
+  const values = Array.from({ length: 1_000 }, (_, number) => `user-${number}`)
+
+  test('a preview has the result that evaluations have after the rollout is saved, and saves nothing', async () => {
+    await set('one', 'editor', 5)
+    const preview = await tenancy.featureFlags.preview('one', 'editor', { rolloutPercent: 30, bucketKeys: values })
+    expect((await tenancy.featureFlags.get('one', 'editor')).rolloutPercent).toBe(5)
+    await set('one', 'editor', 30)
+    for (const [index, one] of preview.data.entries()) {
+      const context = { tenantId: 'one', bucketKey: values[index] ?? '' }
+      const { enabled, reason, bucket, value } = await tenancy.featureFlags.explain('editor', context)
+      expect(one).toMatchObject({ enabled, reason, bucket, value })
+    }
+    expect(preview.on).toBe(preview.data.filter(({ enabled }) => enabled).length)
+    expect(preview.on).toBeGreaterThan(200)
+    expect(preview.on).toBeLessThan(400)
+  })
+
+  test('a value is off below onFromPercent and on from it', async () => {
+    const bucketKeys = values.slice(0, 20)
+    const { data } = await tenancy.featureFlags.preview('one', 'editor', {
+      enabled: true,
+      rolloutPercent: 0,
+      bucketKeys,
+    })
+    for (const { value, onFromPercent } of data) {
+      const isOn = async (rolloutPercent: number) =>
+        (await tenancy.featureFlags.preview('one', 'editor', { enabled: true, rolloutPercent, bucketKeys: [value] }))
+          .data[0]?.enabled
+      expect(await isOn(onFromPercent - 1)).toBe(false)
+      expect(await isOn(onFromPercent)).toBe(true)
+    }
+  })
+
+  test('absent members are those of the present flag, and a flag that does not exist is off', async () => {
+    await set('one', 'editor', null)
+    const of = async (request: object) => {
+      const { data, ...rest } = await tenancy.featureFlags.preview('one', 'editor', { bucketKeys: ['a'], ...request })
+      return { ...rest, reason: data[0]?.reason }
+    }
+    expect(await of({})).toEqual({ enabled: true, rolloutPercent: null, on: 1, reason: 'STATIC' })
+    expect(await of({ enabled: false })).toEqual({ enabled: false, rolloutPercent: null, on: 0, reason: 'DISABLED' })
+    expect(await of({ rolloutPercent: 100 })).toEqual({ enabled: true, rolloutPercent: 100, on: 1, reason: 'SPLIT' })
+    const unknown = await tenancy.featureFlags.preview('one', 'unknown', { bucketKeys: ['a'] })
+    expect(unknown).toMatchObject({ enabled: false, on: 0, data: [{ bucket: bucketOf('unknown', 'a') }] })
+  })
+
+  test('a preview hashes numbers as evaluations do, and rejects more than 1,000 values', async () => {
+    const { data } = await tenancy.featureFlags.preview('one', 'editor', { bucketKeys: [1e21] })
+    expect(data).toMatchObject([{ value: '1e+21', bucket: bucketOf('editor', '1e+21') }])
+    const body = { bucketKeys: [...values, 'one more'] }
+    const response = await api.send('POST', '/tenants/one/feature-flags/editor/preview', body)
+    expect(response.status).toBe(400)
+  })
+})

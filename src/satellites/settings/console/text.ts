@@ -1,0 +1,28 @@
+/** Texts of the screens of settings of tenants. */
+export const text = {
+  settings: 'Configuration',
+  intro:
+    'Settings that the product defines. A value of the tenant replaces that of its plan, which replaces the default.',
+  columns: { name: 'Setting', value: 'Value', source: 'Source', updated: 'Changed' },
+  secret: 'secret',
+  isSet: '••••••••',
+  notSet: 'Not set',
+  sources: { tenant: 'Tenant', plan: 'Plan', default: 'Default' },
+  empty: 'No settings defined',
+  emptyText: 'The product defines settings in the options of this satellite, each with a schema.',
+  set: 'Set value',
+  setTitle: (name: string) => `Set ${name}`,
+  value: 'Value',
+  valueHint: 'JSON, or text. A number as text needs quotes: "10".',
+  secretHint: 'The value is encrypted, and no list shows it. JSON, or text.',
+  save: 'Save',
+  saved: (name: string) => `${name} saved`,
+  reset: 'Delete value',
+  resetDone: (name: string) => `${name} has the value of the plan or the default`,
+  resetTitle: (name: string) => `Delete the value of ${name}?`,
+  resetText: 'The value of the plan or the default applies. A secret cannot be restored.',
+  reveal: 'Reveal',
+  revealTitle: (name: string) => `Reveal ${name}`,
+  revealText: 'The audit log records each call with your name.',
+  revealed: 'The value exists only in this dialog.',
+}

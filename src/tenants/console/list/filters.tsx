@@ -1,0 +1,132 @@
+/** Filters of the list of tenants: status with counts, and further members on request. */
+import { useState } from 'react'
+import type { Query, Result } from '../../../console/api/contract.ts'
+import { Button } from '../../../console/components/base/button.tsx'
+import { Chips } from '../../../console/components/lists/chips.tsx'
+import { Select } from '../../../console/components/select.tsx'
+import { useOperation } from '../../../console/data/queries.ts'
+import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
+import type { Tenant } from '../base/tenant.ts'
+import { text } from '../base/text.ts'
+
+type Filter = Omit<Partial<Query<'tenants.list'>>, 'limit' | 'cursor' | 'sort'>
+type Counts = Result<'tenants.counts'>['data']
+
+const MEMBERS = ['status', 'q', 'plan', 'isolation', 'placement', 'inMaintenance', 'createdFrom', 'createdTo'] as const
+const FURTHER = MEMBERS.slice(2)
+
+/** The filter in the address; members without a value are left out. */
+export function useFilter(): { readonly filter: Filter; readonly isFiltered: boolean; readonly clear: () => void } {
+  const search = useSearch('tenants.list')
+  const setSearch = useSetSearch()
+  const filter = Object.fromEntries(MEMBERS.flatMap((key) => (search[key] === undefined ? [] : [[key, search[key]]])))
+  const none = Object.fromEntries(MEMBERS.map((key) => [key, undefined]))
+  return { filter, isFiltered: Object.keys(filter).length > 0, clear: () => setSearch(none) }
+}
+
+/** @param count number of tenants shown, for the screen reader and the end of the line */
+export function Filters({ count }: { count: string }) {
+  const search = useSearch('tenants.list')
+  const setSearch = useSetSearch()
+  const { data } = useOperation('tenants.counts', {})
+  const counts = data?.data ?? []
+  const active = FURTHER.filter((key) => search[key] !== undefined).length
+  const [isOpen, setOpen] = useState(active > 0)
+  const { all, ...statuses } = text.statuses
+  const choices = (Object.entries(statuses) as [Tenant['status'], string][]).map(([value, title]) => ({
+    value,
+    title,
+    count: countOf(counts, 'status', value),
+  }))
+  // Without a filter, the list leaves deleted tenants out.
+  const present = counts.filter(({ by, value }) => by === 'status' && value !== 'deleted')
+  return (
+    <>
+      <Chips
+        label={text.statusFilter}
+        all={all}
+        allCount={data && present.reduce((sum, one) => sum + one.count, 0)}
+        choices={choices}
+        value={search.status}
+        onChange={(status) => setSearch({ status })}
+      />
+      <Button icon="filter" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
+        {active > 0 ? text.filtersActive(active) : text.filters}
+      </Button>
+      <Select
+        label={text.sort}
+        none={text.sorts['-createdAt']}
+        value={search.sort === '-createdAt' ? undefined : search.sort}
+        options={(['name', '-updatedAt'] as const).map((value) => [value, text.sorts[value]])}
+        onChange={(sort) => setSearch({ sort })}
+      />
+      <p className="count" role="status">
+        {count}
+      </p>
+      {isOpen && <Further counts={counts} />}
+    </>
+  )
+}
+
+function Further({ counts }: { counts: Counts }) {
+  const { plan, isolation, placement, inMaintenance, createdFrom, createdTo } = useSearch('tenants.list')
+  const setSearch = useSetSearch()
+  const values = { plan, isolation, placement }
+  return (
+    <fieldset className="further">
+      <legend className="hidden">{text.filters}</legend>
+      {(['plan', 'isolation', 'placement'] as const).map((by) => (
+        <Select
+          key={by}
+          label={text[by]}
+          none={text.any}
+          value={values[by]}
+          options={optionsOf(counts, by, values[by])}
+          onChange={(value) => setSearch({ [by]: value })}
+        />
+      ))}
+      <Select
+        label={text.maintenance}
+        none={text.any}
+        value={inMaintenance}
+        options={[
+          ['true', text.inMaintenance],
+          ['false', text.notInMaintenance],
+        ]}
+        onChange={(value) => setSearch({ inMaintenance: value })}
+      />
+      <DateField label={text.createdFrom} value={createdFrom} onChange={(value) => setSearch({ createdFrom: value })} />
+      <DateField label={text.createdTo} value={createdTo} onChange={(value) => setSearch({ createdTo: value })} />
+    </fieldset>
+  )
+}
+
+const countOf = (counts: Counts, by: Counts[number]['by'], value: string): number | undefined =>
+  counts.find((one) => one.by === by && one.value === value)?.count
+
+/** Values with tenants, and the present value. */
+function optionsOf(counts: Counts, by: Counts[number]['by'], value: string | undefined): [string, string][] {
+  const found = counts
+    .filter((one) => one.by === by)
+    .map((one): [string, string] => [one.value, text.option(one.value, one.count)])
+  return value === undefined || found.some(([one]) => one === value) ? found : [...found, [value, value]]
+}
+
+interface DateFieldProps {
+  readonly label: string
+  readonly value: string | undefined
+  readonly onChange: (value: string | undefined) => void
+}
+
+/** A day; the address holds it as a date. */
+const DateField = ({ label, value = '', onChange }: DateFieldProps) => (
+  <label className="select">
+    <span>{label}</span>
+    <input
+      type="date"
+      key={value}
+      defaultValue={value.slice(0, 10)}
+      onBlur={({ target }) => target.value !== value.slice(0, 10) && onChange(target.value || undefined)}
+    />
+  </label>
+)

@@ -1,0 +1,154 @@
+/** The shell and the screens of tenants in a browser: sign-in, navigation, list, panel, settings, dialogs, themes, widths. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import {
+  axeViolations,
+  type OpenedConsole,
+  openConsole,
+  PREFIX,
+  READER,
+  SETUP_LIMIT_MS,
+  STEP_LIMIT_MS,
+  TOKEN,
+} from './console.fixture.ts'
+
+let opened: OpenedConsole
+
+beforeAll(async () => {
+  opened = await openConsole(inject('postgresUrl'))
+  await opened.call('POST', '/tenants', { id: 'acme', name: 'Acme Corp', domains: ['acme.example'] })
+  await opened.call('POST', '/tenants', { id: 'globex', name: 'Globex Corporation' })
+}, SETUP_LIMIT_MS)
+afterAll(() => opened?.[Symbol.asyncDispose]())
+
+const LIMIT_MS = 4 * STEP_LIMIT_MS
+
+describe('the page of the console', () => {
+  test('is public, has a strict policy, and contains no data', async () => {
+    const response = await fetch(`${opened.origin}${PREFIX}/console/tenants/acme`)
+    expect(response.status).toBe(200)
+    const policy = response.headers.get('content-security-policy')
+    expect(policy).not.toMatch(/unsafe|strict-dynamic|\*/)
+    expect(policy).toContain("require-trusted-types-for 'script'; trusted-types 'none'")
+    expect(await response.text()).not.toContain('Acme')
+  })
+
+  test('its files are compressed, immutable, and exist only by their full name', async () => {
+    const page = await (await fetch(`${opened.origin}${PREFIX}/console`)).text()
+    const [, main = ''] = /src="([^"]+main-[^"]+\.js)"/.exec(page) ?? []
+    const response = await fetch(`${opened.origin}${main}`, { headers: { 'accept-encoding': 'br' } })
+    expect(response.headers.get('content-encoding')).toBe('br')
+    expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+    for (const wrong of ['index.json', '..%2findex.json', 'main-00000000.js']) {
+      expect((await fetch(`${opened.origin}${PREFIX}/console/assets/${wrong}`)).status).toBe(404)
+    }
+  })
+
+  test('the prefix leads to it', async () => {
+    const response = await fetch(`${opened.origin}${PREFIX}`, { headers: { accept: 'text/html' }, redirect: 'manual' })
+    expect([response.status, response.headers.get('location')]).toEqual([302, `${PREFIX}/console`])
+  })
+})
+
+test('the sign-in opens the requested address', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants/acme/settings', { token: null })
+  const { page } = console
+  await page.getByLabel('Admin token').fill('wrong')
+  await page.keyboard.press('Enter')
+  await page.getByRole('alert').getByText('This is not an admin token.').waitFor()
+  console.expect(/401/)
+  await page.getByLabel('Admin token').fill(TOKEN)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { name: 'Acme Corp', level: 1 }).waitFor()
+  expect(page.url()).toBe(`${opened.origin}${PREFIX}/console/tenants/acme/settings`)
+  expect(await page.title()).toBe('Acme Corp · Settings · Tenantry')
+  expect(await page.evaluate('JSON.stringify([localStorage, sessionStorage, document.cookie])')).not.toContain(TOKEN)
+  expect(console.complaints).toEqual([])
+})
+
+test('the list searches, filters, and keeps both in the address', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants')
+  const { page } = console
+  await page.getByRole('link', { name: 'Acme Corp' }).waitFor()
+  await page.getByLabel('Search id, name or domain').fill('globex')
+  await page.getByRole('link', { name: 'Acme Corp' }).waitFor({ state: 'detached' })
+  expect(new URL(page.url()).search).toBe('?q=globex')
+  await page.getByRole('button', { name: 'Suspended' }).click()
+  await page.getByText('No tenant matches').waitFor()
+  await page.reload()
+  await page.getByText('No tenant matches').waitFor()
+  expect(await page.getByLabel('Search id, name or domain').inputValue()).toBe('globex')
+  await page.getByRole('button', { name: 'Clear filters' }).click()
+  await page.getByRole('link', { name: 'Acme Corp' }).click()
+  await page.getByRole('heading', { name: 'Acme Corp', level: 1 }).waitFor()
+  await page.goBack()
+  await page.getByRole('heading', { name: 'Tenants', level: 1 }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('a tenant is created in the panel, suspended after its id is typed, and the toast reverts it', {
+  timeout: 2 * LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/tenants?open=new')
+  const { page } = console
+  await page.getByLabel('Name', { exact: true }).fill('Initech')
+  await page.getByLabel('Id', { exact: true }).fill('Not Valid')
+  await page.getByRole('button', { name: 'Create tenant' }).click()
+  expect(await page.getByLabel('Id', { exact: true }).getAttribute('aria-invalid')).toBe('true')
+  await page.getByLabel('Id', { exact: true }).fill('initech')
+  await page.getByRole('button', { name: 'Create tenant' }).click()
+  await page.getByRole('heading', { name: 'Initech', level: 1 }).waitFor()
+  await page.getByText('active', { exact: true }).waitFor()
+
+  await page.getByRole('button', { name: 'Actions' }).click()
+  await page.getByRole('menuitem', { name: 'Suspend…' }).click()
+  const dialog = page.getByRole('alertdialog')
+  await dialog.getByRole('textbox').press('Enter')
+  await dialog.getByRole('textbox').fill('initech')
+  await dialog.getByRole('button', { name: 'Suspend' }).click()
+  await page.getByText('Initech is suspended').waitFor()
+  expect(await opened.call('GET', '/tenants/initech')).toMatchObject({ status: 'suspended' })
+
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('Initech is activated').waitFor()
+  expect(await opened.call('GET', '/tenants/initech')).toMatchObject({ status: 'active' })
+  expect(console.complaints).toEqual([])
+})
+
+test('a token of scope read sees screens, and no actions', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants', { token: READER })
+  const { page } = console
+  await page.getByRole('link', { name: 'Acme Corp' }).click()
+  await page.getByRole('heading', { name: 'Acme Corp', level: 1 }).waitFor()
+  expect(await page.getByRole('button', { name: 'New tenant' }).count()).toBe(0)
+  expect(await page.getByRole('button', { name: 'Actions' }).count()).toBe(0)
+  expect(console.complaints).toEqual([])
+})
+
+const SCREENS = [
+  ['/', 'Home'],
+  ['/tenants', 'Tenants'],
+  ['/tenants?open=new', 'Tenants'],
+  ['/tenants/acme', 'Acme Corp'],
+  ['/tenants/acme/settings', 'Acme Corp'],
+  ['/system', 'System'],
+  ['/no-such-screen', 'Page not found'],
+] as const
+
+describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
+  describe.each([1440, 1024, 390] as const)('%i px wide', (width) => {
+    test.each(SCREENS)(
+      '%s has no accessibility violation and no message',
+      { timeout: LIMIT_MS },
+      async (path, title) => {
+        await using console = await opened.open(path, { colorScheme, width })
+        const { page } = console
+        await page.getByRole('heading', { name: title, level: 1 }).waitFor()
+        await page.waitForLoadState('networkidle')
+        expect(await axeViolations(page)).toEqual([])
+        expect(await page.locator('h1').count()).toBe(1)
+        expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
+        expect(console.complaints).toEqual([])
+      },
+    )
+  })
+})

@@ -1,0 +1,4 @@
+import { bulk } from './bulk.ts'
+import { coverPart } from './coverage.ts'
+
+coverPart(bulk)

@@ -1,0 +1,4 @@
+import { coverPart } from './coverage.ts'
+import { overview } from './overview.ts'
+
+coverPart(overview)
