@@ -3,6 +3,7 @@ import { afterAll, beforeAll, inject } from 'vitest'
 import { satellites } from '../src/service/main.ts'
 import { processesPart } from '../src/tenancy/processes.ts'
 import { commands as tenantCommands } from '../src/tenants/commands/tenants.ts'
+import { notificationsReceived } from '../src/testing/base/tenancy.ts'
 import type { Api } from './contract/calls.ts'
 import { expectPrinted, expectSameValue } from './contract/golden.ts'
 import { merged } from './contract/parts.ts'
@@ -40,6 +41,7 @@ export function useGolden() {
   ): Promise<string> {
     const one = { ...given, ...json }
     const names = await runner.prepare(one)
+    if (isEndless) await notificationsReceived(tenancy) // otherwise it may print the changes of the preparation
     let hasSpoken = false
     const spoken = async () => {
       if (hasSpoken) return

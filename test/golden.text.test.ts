@@ -8,7 +8,7 @@ import { useGolden, withoutWorker } from './golden.fixture.ts'
 const here = useGolden()
 
 /** Commands that print findings: without findings, standard output is empty. */
-const DIAGNOSES = ['billing:doctor', 'tenant:audit:verify']
+const DIAGNOSES = ['attention:list', 'billing:doctor', 'tenant:audit:verify']
 
 test.each(withoutWorker)('%s prints text', async (name, one) => {
   const text = await here.text(here.runner.api, name, one)

@@ -22,9 +22,12 @@ test('every guide about embedding has TypeScript', () => {
   const modules = blocks.filter(({ language }) => language === 'ts')
   expect(new Set(modules.map(({ guide }) => guide))).toEqual(
     new Set([
+      'adoption',
+      'attention',
       'audit',
       'backups',
       'billing',
+      'console',
       'embedding',
       'erasure',
       'flags',

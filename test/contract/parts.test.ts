@@ -51,6 +51,9 @@ describe('contract cases of all parts', () => {
   })
 })
 
+/** Members of an object's schema: a GET may return more than the state that its ETag names. */
+const membersOf = (schema: z.ZodType | undefined): object => (schema instanceof z.ZodObject ? schema.shape : { schema })
+
 describe('resources', () => {
   const { operations } = catalogue
   test('every PUT and PATCH names its resource, except those that set a counter of the store', () => {
@@ -63,7 +66,7 @@ describe('resources', () => {
     '$name changes a resource that a GET reads, and returns its state or nothing',
     ({ resource, reply }) => {
       const reads = operations.filter((one) => one.method === 'GET' && one.resource === resource)
-      expect(reads.map((one) => one.reply)).toEqual([resource?.state])
+      expect(reads.map((one) => membersOf(one.reply))).toEqual([expect.objectContaining(membersOf(resource?.state))])
       if (!(reply instanceof z.ZodVoid)) expect(reply).toBe(resource?.state)
     },
   )

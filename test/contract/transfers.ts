@@ -63,7 +63,7 @@ export const transfers: Part = {
   commands: {
     'tenant:clone': { line: ['{id}', 'A copy'] },
     'tenant:move': { line: ['{id}', '--isolation', 'database-pg'] },
-    'transfer:list': { ...backedUp, line: ['--kind', 'backup'] },
+    'transfer:list': { ...backedUp, line: ['--kind', 'backup', '--limit', '1'] },
     'tenant:transfer:list': { ...backedUp, line: ['{id}'] },
     'tenant:transfer:show': { ...backedUp, line: ['{id}', '{backupId}'] },
     'tenant:transfer:cancel': { ...backingUp, line: ['{id}', '{given}'] },

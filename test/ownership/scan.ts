@@ -24,6 +24,8 @@ const OF_NO_TENANT: Readonly<Record<string, string>> = {
   schema_versions: "sets of the host's migrations, which tenants share",
   migration_runs: 'a run covers many tenants; its items name them',
   command_runs: 'a run covers many tenants; its items name them',
+  bulk_jobs: 'a job covers many tenants; its items name them',
+  row_adoptions: "an adoption covers the tenants of a server's tables; its tenants name them",
   audit_state: 'the key of all seals',
   billing_inbox: 'events of the payment provider: their processing finds the tenant',
   billing_metered_quotas: 'start of billing of a quota, for all tenants',
@@ -70,6 +72,7 @@ const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: the processing finds the tenant'],
   [/^tenantry\.CancelSubscriptions$/, 'of a customer, which remains after its tenant is deleted'],
   [/^tenantry\.(SweepBilling|CleanUpBilling|PingProvider)$/, 'subscriptions of all tenants'],
+  [/^tenantry\.(RunBulk|RecoverBulk)$/, 'many tenants'],
   [/^tenantry\.FlushMetrics$/, 'counts of all tenants'],
   [/^tenantry\.PruneOutbox$/, 'ids of applied entries of all tenants'],
   [

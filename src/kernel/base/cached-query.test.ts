@@ -102,7 +102,7 @@ test('a request does not wait for a load that does not end', async () => {
   first.catch(() => undefined)
   await vi.advanceTimersByTimeAsync(1_000)
   expect(await stale).toBe(1)
-  await expect(first).rejects.toThrow('loading takes too long')
+  await expect(first).rejects.toThrow('Loading takes too long')
   other.stop()
 })
 
