@@ -121,5 +121,6 @@ export type IconName =
   | 'key'
   | 'person'
   | 'host'
+  | 'module'
 
 export const defineConsoleModule = (module: ConsoleModule): ConsoleModule => module

@@ -1,5 +1,6 @@
 /** Constraints of the bodies of operations: loaded with the first form. */
-import type { OperationName, Rules } from './contract.ts'
+import { hostRulesOf, type OperationName, type Rules } from './contract.ts'
 import inputs from './inputs.json'
 
-export const bodyRulesOf = (name: OperationName): Rules => (inputs as Readonly<Record<string, Rules>>)[name] ?? {}
+export const bodyRulesOf = (name: OperationName): Rules =>
+  (inputs as Readonly<Record<string, Rules>>)[name] ?? hostRulesOf(name)?.body ?? {}

@@ -1,6 +1,9 @@
 /** Types of operations by name, and the constraints of their queries. */
-import type { Operations } from './operations.ts'
+import type { HostOperations } from './host.ts'
+import type { Operations as OwnOperations } from './operations.ts'
 import queries from './queries.json'
+
+interface Operations extends OwnOperations, HostOperations {}
 
 export type OperationName = keyof Operations
 export type Params<Name extends OperationName> = Operations[Name]['params']
@@ -13,7 +16,8 @@ export type Input<Name extends OperationName> = Operations[Name]['input']
 
 /** Constraints of one field, from the JSON Schema of the operation. */
 export interface FieldRules {
-  readonly type?: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
+  /** `json`: any value, entered as JSON. */
+  readonly type?: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'json'
   readonly required?: boolean
   readonly minLength?: number
   readonly maxLength?: number
@@ -25,9 +29,28 @@ export interface FieldRules {
   readonly enum?: readonly string[]
   readonly format?: string
   readonly default?: unknown
+  /** Of operations of hosts. */
+  readonly description?: string
 }
 
 export type Rules = Readonly<Record<string, FieldRules>>
 
+interface OperationRules {
+  readonly name: string
+  readonly query: Rules
+  readonly body: Rules
+}
+
+const ofHost = new Map<string, OperationRules>()
+
+/** Registers the rules of operations of a host. */
+export function registerRules(operations: readonly OperationRules[]): void {
+  for (const one of operations) ofHost.set(one.name, one)
+}
+
+/** Rules of an operation of a host; undefined for an operation of Tenantry. */
+export const hostRulesOf = (name: string): OperationRules | undefined => ofHost.get(name)
+
 /** Constraints of the query of an operation. */
-export const queryRulesOf = (name: OperationName): Rules => (queries as Readonly<Record<string, Rules>>)[name] ?? {}
+export const queryRulesOf = (name: OperationName): Rules =>
+  (queries as Readonly<Record<string, Rules>>)[name] ?? hostRulesOf(name)?.query ?? {}

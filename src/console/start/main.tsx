@@ -24,9 +24,18 @@ async function loadModules({ satellites }: Session): Promise<ConsoleModule[]> {
   return [shell, ...loaded.map((module) => module.default as ConsoleModule)]
 }
 
+/** Operations of the host have rules, and without a module of their satellite generic screens. */
+async function registerHost({ satellites }: Session): Promise<void> {
+  if (!settings.hostSatellites.some((name) => satellites.includes(name))) return
+  const { genericModules, readHostOperations } = await load(() => import('../generic/modules.ts'))
+  const operations = await readHostOperations()
+  registerModules(genericModules(operations.filter(({ satellite }) => !(satellite in settings.modules))))
+}
+
 async function show(session: Session): Promise<void> {
   const modules = await loadModules(session)
   registerModules(modules)
+  await registerHost(session)
   const tenant = modules.find(({ tenantFrame }) => tenantFrame)?.tenantFrame
   const router = createConsoleRouter({
     Shell: Frame,
