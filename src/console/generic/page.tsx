@@ -67,8 +67,11 @@ function Page({ page }: { page: GenericPage }) {
           page={page}
           operation={operation}
           given={ofRow ? { ...params, [ofRow.param]: value } : params}
-          isGone={operation.method === 'DELETE' && operation.path === read?.path}
-          after={above && linkTo(above.name as OperationName, params)}
+          after={
+            above && operation.method === 'DELETE' && operation.path === read?.path
+              ? linkTo(above.name as OperationName, params)
+              : undefined
+          }
           onClose={panel.close}
         />
       )}

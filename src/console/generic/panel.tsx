@@ -3,12 +3,14 @@ import { useState } from 'react'
 import type { FieldRules, Input, OperationName, Rules } from '../api/contract.ts'
 import { ApiCall } from '../components/api-call.tsx'
 import { Button } from '../components/base/button.tsx'
+import { ProblemView } from '../components/base/problem.tsx'
 import { Confirm } from '../components/confirm.tsx'
 import { Field, Form } from '../components/forms/form.tsx'
+import { Skeleton } from '../components/lists/table.tsx'
 import { Panel } from '../components/panel.tsx'
 import { client } from '../data/client.ts'
 import { etagOf } from '../data/etags.ts'
-import { useAction } from '../data/queries.ts'
+import { useAction, useOperation } from '../data/queries.ts'
 import { BASE, linkTo } from '../routing/links.ts'
 import { go } from '../routing/router.tsx'
 import { type HostOperation, paramsOf } from './operation.ts'
@@ -24,18 +26,52 @@ interface PanelProps {
   readonly operation: HostOperation
   /** Parameters of the page and of the row. */
   readonly given: Params
-  /** Whether the page shows what the operation deletes. */
-  readonly isGone: boolean
-  /** Address to go to then. */
+  /** Address to go to when the object of the page is deleted. */
   readonly after: string | undefined
   readonly onClose: () => void
 }
 
-export function OperationPanel({ page, operation, given, isGone, after, onClose }: PanelProps) {
+/** Values of the fields before the first change, and the ETag of the state that has them. */
+interface Start {
+  readonly values: Values
+  readonly tag: string | undefined
+}
+
+const EMPTY: Start = { values: {}, tag: undefined }
+
+export function OperationPanel(props: PanelProps) {
+  const { page, operation, given, onClose } = props
+  const { read } = page
+  const isChange = operation.method === 'PUT' || operation.method === 'PATCH'
+  const isOfPage = isChange && read?.result === 'value' && operation.path === read.path
+  return (
+    <Panel title={operation.summary} onClose={onClose}>
+      {isOfPage ? (
+        <ChangeForm {...props} read={read} />
+      ) : (
+        <OperationForm {...props} start={isChange ? startOfRow(page, operation, given) : EMPTY} />
+      )}
+    </Panel>
+  )
+}
+
+/** A change of the object of the page begins with its present values, and is made only if they are still the present ones. */
+function ChangeForm(props: PanelProps & { readonly read: HostOperation }) {
+  const { read, given, operation } = props
+  const params = Object.fromEntries(paramsOf(read).map((name) => [name, given[name] ?? '']))
+  const name = read.name as OperationName
+  const input = { params, query: {} } as never
+  const { data, error, refetch } = useOperation(name, input)
+  if (data === undefined) return error ? <ProblemView error={error} onRetry={refetch} /> : <Skeleton />
+  const start = { values: isObject(data) ? known(data, operation) : {}, tag: etagOf(name, input) }
+  return <OperationForm {...props} start={start} />
+}
+
+function OperationForm({ operation, given, after, onClose, ...props }: PanelProps & { readonly start: Start }) {
   const { summary, method, description } = operation
   const name = operation.name as OperationName
   const isDelete = method === 'DELETE'
-  const [start] = useState(() => startOf(page, operation, given))
+  const [start] = useState(props.start)
   const [result, setResult] = useState<{ readonly value: unknown }>()
   const [confirmed, setConfirmed] = useState<Input<OperationName>>()
   const action = useAction(name, {
@@ -44,7 +80,7 @@ export function OperationPanel({ page, operation, given, isGone, after, onClose 
     isSecret: true,
     onDone: (value: unknown) => {
       setConfirmed(undefined)
-      if (isGone && after) go(after.slice(BASE.length))
+      if (after) go(after.slice(BASE.length))
       else if (value === undefined) onClose()
       else setResult({ value })
     },
@@ -59,18 +95,18 @@ export function OperationPanel({ page, operation, given, isGone, after, onClose 
   }
   if (result) {
     return (
-      <Panel title={summary} onClose={onClose}>
+      <>
         <h3>{text.result}</h3>
         <Value value={result.value} />
         <p>
           <Button onClick={onClose}>{text.close}</Button>
         </p>
-      </Panel>
+      </>
     )
   }
   const word = Object.values(paramsIn(operation, confirmed)).at(-1)
   return (
-    <Panel title={summary} onClose={onClose}>
+    <>
       {description && <p className="lead">{description}</p>}
       <Form
         operation={name}
@@ -103,7 +139,7 @@ export function OperationPanel({ page, operation, given, isGone, after, onClose 
           {text.confirm}
         </Confirm>
       )}
-    </Panel>
+    </>
   )
 }
 
@@ -151,28 +187,16 @@ function inputOf(operation: HostOperation, given: Params, values: Values) {
   }
 }
 
-/** A change of the shown object begins with its present values, and is made only if they are still the present ones. */
-function startOf(page: GenericPage, operation: HostOperation, given: Params) {
-  const { read, rowForms } = page
-  const isChange = operation.method === 'PUT' || operation.method === 'PATCH'
-  if (!isChange || !read) return { values: {}, tag: undefined }
-  const ofPage = operation.path === read.path && read.result === 'value'
-  const cached = client.getQueriesData<unknown>({ queryKey: [read.name] })
-  if (ofPage) {
-    const params = Object.fromEntries(paramsOf(read).map((name) => [name, given[name] ?? '']))
-    const [key, state] = cached.find(([[, input]]) => isObject(input) && equal(input.params, params)) ?? []
-    const tag = key ? etagOf(read.name as OperationName, key[1] as never) : undefined
-    return { values: isObject(state) ? known(state, operation) : {}, tag }
-  }
-  const form = rowForms.find((one) => one.operation === operation && operation.path === `${read.path}/{${one.param}}`)
-  const rows = cached.flatMap(([, value]) => (value as { pages?: { data: unknown[] }[] } | undefined)?.pages ?? [])
-  const row = rows
+/** The values of a shown row. */
+function startOfRow({ read, rowForms }: GenericPage, operation: HostOperation, given: Params): Start {
+  const form = rowForms.find((one) => one.operation === operation && operation.path === `${read?.path}/{${one.param}}`)
+  const cached = client.getQueriesData<{ pages?: { data: unknown[] }[] }>({ queryKey: [read?.name] })
+  const row = cached
+    .flatMap(([, value]) => value?.pages ?? [])
     .flatMap(({ data }) => data)
     .find((one) => form && isObject(one) && String(one[form.member]) === given[form.param])
-  return { values: isObject(row) ? known(row, operation) : {}, tag: undefined }
+  return { ...EMPTY, values: isObject(row) ? known(row, operation) : {} }
 }
-
-const equal = (a: unknown, b: unknown): boolean => JSON.stringify(a) === JSON.stringify(b)
 
 const known = (state: Values, { body }: HostOperation): Values =>
   Object.fromEntries(Object.entries(state).filter(([name, value]) => name in body && value !== null))
