@@ -1,7 +1,6 @@
-/** Types of operations by name, and the constraints of their queries. */
+/** Types of operations by name, and of the constraints of their fields. */
 import type { HostOperations } from './host.ts'
 import type { Operations as OwnOperations } from './operations.ts'
-import queries from './queries.json'
 
 interface Operations extends OwnOperations, HostOperations {}
 
@@ -34,23 +33,3 @@ export interface FieldRules {
 }
 
 export type Rules = Readonly<Record<string, FieldRules>>
-
-interface OperationRules {
-  readonly name: string
-  readonly query: Rules
-  readonly body: Rules
-}
-
-const ofHost = new Map<string, OperationRules>()
-
-/** Registers the rules of operations of a host. */
-export function registerRules(operations: readonly OperationRules[]): void {
-  for (const one of operations) ofHost.set(one.name, one)
-}
-
-/** Rules of an operation of a host; undefined for an operation of Tenantry. */
-export const hostRulesOf = (name: string): OperationRules | undefined => ofHost.get(name)
-
-/** Constraints of the query of an operation. */
-export const queryRulesOf = (name: OperationName): Rules =>
-  (queries as Readonly<Record<string, Rules>>)[name] ?? hostRulesOf(name)?.query ?? {}

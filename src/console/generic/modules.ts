@@ -1,6 +1,6 @@
 /** Generic screens as console modules: for satellites of the host without a module. */
 import type { OperationName } from '../api/contract.ts'
-import { registerRules } from '../api/contract.ts'
+import { registerRules } from '../api/rules.ts'
 import { problemOf } from '../data/problem.ts'
 import { settings } from '../data/settings.ts'
 import type { ConsoleModule } from '../module.ts'

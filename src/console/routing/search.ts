@@ -2,9 +2,8 @@
  * The query of an address holds the state of a screen: plain strings, checked by the query schema of the operation that the screen names.
  * Invalid values are dropped.
  */
-
-import type { FieldRules } from '../api/contract.ts'
-import { type OperationName, type Query, queryRulesOf } from '../api/contract.ts'
+import type { FieldRules, OperationName, Query } from '../api/contract.ts'
+import { queryRulesOf } from '../api/rules.ts'
 
 /** Members of every address. */
 export interface CommonSearch {

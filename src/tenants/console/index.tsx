@@ -5,6 +5,9 @@ import { text } from './base/text.ts'
 import { transferActions } from './transfers/actions.ts'
 import { text as transferText } from './transfers/text.ts'
 
+const ADOPTION = 'Commands show the plan of an adoption, and execute exactly this plan'
+const ERASURE = 'An erasure cannot be undone, as a purge: a command executes it, and prints the signed report'
+
 export default defineConsoleModule({
   name: 'tenants',
   screens: [
@@ -64,4 +67,18 @@ export default defineConsoleModule({
     { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
   ],
   actions: [...actions, ...transferActions],
+  notShown: {
+    'tenants.planAdoption': ADOPTION,
+    'tenants.adopt': ADOPTION,
+    'tenants.release': ADOPTION,
+    'tenants.planTableAdoption': ADOPTION,
+    'tenants.adoptTables': ADOPTION,
+    'tenants.releaseTables': ADOPTION,
+    'tenants.erase': ERASURE,
+    'erasures.get': ERASURE,
+    'tenants.at': 'For programs: the audit log shows each change with its former values',
+    'bulk.list': 'The list of tenants follows the job that it has started',
+    'outbox.mark': 'For programs of hosts that write entries without Tenantry',
+    'outbox.relay': 'For programs of hosts that write entries without Tenantry',
+  },
 })
