@@ -1,6 +1,6 @@
 /** Constraints of the queries of operations, and those of operations of the host. */
 import type { OperationName, Rules } from './contract.ts'
-import queries from './queries.json'
+import queries from './queries.json' with { type: 'json' }
 
 interface OperationRules {
   readonly name: string

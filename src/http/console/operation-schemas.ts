@@ -67,6 +67,7 @@ export function fieldRules(schema: Schema | undefined, schemas: Schema): Record<
       const plain = resolved(main, schemas)
       const type = Array.isArray(plain.type) ? plain.type.find((one: string) => one !== 'null') : plain.type
       const kept = Object.fromEntries(KEPT.flatMap((key) => (key in plain ? [[key, plain[key]]] : [])))
+      if ('const' in plain) kept.enum = [plain.const]
       if (kept.pattern) kept.pattern = withSetEscapes(kept.pattern)
       return [name, { type, ...kept, ...(required.includes(name) ? { required: true } : {}) }]
     }),

@@ -1,8 +1,8 @@
 /** Generic screens of a host's satellite: they are made of its operations. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type OpenedConsole, openConsole, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from './console.fixture.ts'
-import { Notes, notesSatellite } from './host-notes.fixture.ts'
-import { describeScreens } from './screens.fixture.ts'
+import { type OpenedConsole, openConsole, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../console.fixture.ts'
+import { describeScreens } from '../screens.fixture.ts'
+import { Notes, notesSatellite } from './notes.fixture.ts'
 
 const LIMIT_MS = 6 * STEP_LIMIT_MS
 const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>\u202Egnp.exe'

@@ -1,10 +1,10 @@
 /** A satellite of a host without a console module: notes of each tenant, and an operation over all tenants. */
 import { z } from 'zod'
-import type { AnyOperation } from '../../src/kernel/api/operation.ts'
-import { operation } from '../../src/kernel/api/operation.ts'
-import { NotFound } from '../../src/kernel/base/errors.ts'
-import { defineSatellite } from '../../src/tenancy/satellite.ts'
-import { TenantId } from '../../src/tenants/tenant/tenant.ts'
+import type { AnyOperation } from '../../../src/kernel/api/operation.ts'
+import { operation } from '../../../src/kernel/api/operation.ts'
+import { NotFound } from '../../../src/kernel/base/errors.ts'
+import { defineSatellite } from '../../../src/tenancy/satellite.ts'
+import { TenantId } from '../../../src/tenants/tenant/tenant.ts'
 
 const Note = z.object({
   id: z.string(),

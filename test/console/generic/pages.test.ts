@@ -1,11 +1,11 @@
 /** The plan of generic screens, without a browser. */
 import { describe, expect, test } from 'vitest'
-import type { HostOperation } from '../../src/console/generic/operation.ts'
-import { genericPages, overlap, titleOf } from '../../src/console/generic/pages.ts'
-import { hostOperations } from '../../src/http/console/host-operations.ts'
-import { openApiDocument } from '../../src/http/openapi.ts'
-import { permittedOperations } from '../../src/kernel/api/permissions.ts'
-import { Notes, notesSatellite } from './host-notes.fixture.ts'
+import type { HostOperation } from '../../../src/console/generic/operation.ts'
+import { genericPages, overlap, titleOf } from '../../../src/console/generic/pages.ts'
+import { hostOperations } from '../../../src/http/console/host-operations.ts'
+import { openApiDocument } from '../../../src/http/openapi.ts'
+import { permittedOperations } from '../../../src/kernel/api/permissions.ts'
+import { Notes, notesSatellite } from './notes.fixture.ts'
 
 const { operations = [] } = notesSatellite(new Notes())
 const DOCUMENT = JSON.stringify(openApiDocument(operations, '/admin'))
