@@ -25,6 +25,7 @@ export function describeScreens(opened: () => OpenedConsole, screens: readonly S
       const { page } = console
       await page.locator('main').getByText(shown).filter({ visible: true }).first().waitFor()
       await page.waitForLoadState('networkidle')
+      await page.locator('.skeleton').first().waitFor({ state: 'detached' })
       for (const colorScheme of THEMES) {
         await page.emulateMedia({ colorScheme })
         for (const [width, height] of Object.entries(WIDTHS)) {
