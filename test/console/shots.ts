@@ -101,11 +101,15 @@ async function filled(page: Page, api: string, paths: readonly string[]): Promis
   return complete
 }
 
-const parameterOf = (path: string | undefined): string | undefined => path?.match(/\{\w+\}/)?.[0]
+function parameterOf(path: string | undefined): string | undefined {
+  return path?.match(/\{\w+\}/)?.[0]
+}
 
 async function firstOf(page: Page, url: string): Promise<readonly Record<string, string>[]> {
   const response = await page.request.get(url)
   return response.ok() ? (((await response.json()) as { data?: Record<string, string>[] }).data ?? []) : []
 }
 
-const nameOf = (path: string): string => path.slice(1).replaceAll('/', '.') || 'home'
+function nameOf(path: string): string {
+  return path.slice(1).replaceAll('/', '.') || 'home'
+}
