@@ -39,7 +39,7 @@ test('alerts of quotas are in the timeline, page by page', async () => {
   const first = await timelines.list(id, { kind: 'quota', limit: 1 })
   const second = await timelines.list(id, { kind: 'quota', limit: 1, cursor: first.nextCursor ?? '' })
   const titles = [...first.data, ...second.data].map(({ title }) => title)
-  expect(titles.toSorted()).toEqual(['Quota rejected: exports', 'Quota reached 80 %: exports'])
+  expect(titles.toSorted()).toEqual(['Quota reached 80 %: exports', 'Quota rejected: exports'])
   expect(second.nextCursor).toBeNull()
 })
 
