@@ -63,6 +63,7 @@ async function takeAll(api: string, token: string): Promise<void> {
 async function take(page: Page, url: string, file: string): Promise<void> {
   await page.goto(url)
   await page.locator('h1').first().waitFor()
+  if (await page.getByRole('heading', { name: 'Page not found', level: 1 }).isVisible()) return // of a disabled satellite
   await page.waitForLoadState('networkidle', { timeout: 5_000 }).catch(() => undefined) // the stream of changes stays open
   await page.screenshot({ path: join(TARGET, file), animations: 'disabled' })
 }
@@ -91,7 +92,8 @@ async function filled(page: Page, api: string, paths: readonly string[]): Promis
   for (const template of paths) {
     let path: string | undefined = template.replace('/tenants/{id}', `/tenants/${TENANT}`)
     for (let parameter = parameterOf(path); path && parameter; parameter = parameterOf(path)) {
-      const [first] = await firstOf(page, api + path.slice(0, path.indexOf(parameter)).replace(/\/$/, ''))
+      const list = path.slice(0, path.indexOf(parameter) - 1).replace(/\/flags$/, '/feature-flags')
+      const [first] = await firstOf(page, api + list)
       const id: string | undefined = first?.[parameter.slice(1, -1)] ?? first?.id
       path = id && path.replace(parameter, id)
     }
