@@ -34,7 +34,11 @@ afterAll(() => vi.unstubAllGlobals())
 
 /** Members of a browser that modules read when they are loaded. */
 function stubBrowser(): void {
-  const root = { dataset: { settings: '{ "prefix": "/admin", "modules": {}, "hostSatellites": [], "links": [] }' } }
+  const root = {
+    dataset: {
+      settings: '{ "prefix": "/admin", "modules": {}, "hostModules": [], "hostSatellites": [], "links": [] }',
+    },
+  }
   vi.stubGlobal('document', { getElementById: () => root, addEventListener: () => undefined, documentElement: root })
   vi.stubGlobal('localStorage', { getItem: () => null })
 }

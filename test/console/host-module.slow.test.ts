@@ -73,3 +73,28 @@ test('a module of a host has a screen and a tab', { timeout: SETUP_LIMIT_MS + 6 
     await rm(folder, { recursive: true })
   }
 })
+
+test('a module that cannot be loaded leaves the other screens', {
+  timeout: SETUP_LIMIT_MS + STEP_LIMIT_MS,
+}, async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'tenantry-console-'))
+  const file = join(folder, 'console.js')
+  await writeFile(file, 'export default defineConsoleModule(')
+  const broken = defineSatellite({
+    name: 'broken',
+    summary: 'Broken',
+    service: () => ({}),
+    console: pathToFileURL(file),
+  })
+  try {
+    await using opened = await openConsole(inject('postgresUrl'), [broken])
+    await using console = await opened.open('/tenants')
+    const { page } = console
+    await page.getByRole('heading', { name: 'Tenants', level: 1 }).waitFor()
+    await page.getByText('The screens of “broken” could not be loaded.').first().waitFor()
+    console.expect(/SyntaxError|Unexpected/)
+    expect(console.complaints).toEqual([])
+  } finally {
+    await rm(folder, { recursive: true })
+  }
+})

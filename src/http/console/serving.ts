@@ -72,8 +72,9 @@ export class ConsolePages {
       if (!assets) return htmlResponse(200, messagePage(nonce, 'The console is being built…', true), headers)
       const { prefix, options, hostSatellites } = this.#options
       const { name = 'Tenantry', logo, accent, links = [], sampleData } = options
+      const hostModules = [...this.#options.modules].flatMap(([one, url]) => (isBuilt(url) ? [] : [one]))
       const given = { ...(logo ? { logo } : {}), ...(sampleData ? { sampleData } : {}) }
-      const settings = { prefix, name, ...given, links, modules: this.#moduleUrls(assets), hostSatellites }
+      const settings = { prefix, name, ...given, links, modules: this.#moduleUrls(assets), hostModules, hostSatellites }
       return htmlResponse(200, shellPage({ prefix, nonce, index: assets.index, settings, accent }), headers)
     } catch (error) {
       this.#options.log.warn({ err: error }, 'the console could not be built')
