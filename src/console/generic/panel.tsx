@@ -164,7 +164,7 @@ function kindOf({ type, format, required, default: initial, description }: Field
   const isOpen = type === 'boolean' && !required && initial === undefined
   const as = format === 'email' ? ('email' as const) : undefined
   return {
-    hint: description,
+    hint: type === 'json' ? [description, text.json].filter(Boolean).join('. ') : description,
     ...(isOpen ? { options: [['true', text.yes] as const, ['false', text.no] as const] } : {}),
     ...(as ? { as } : {}),
   }

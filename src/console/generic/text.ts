@@ -5,7 +5,6 @@ export const text = {
   any: 'Any',
   yes: 'Yes',
   no: 'No',
-  filter: 'Filter',
   needed: (names: readonly string[]) => `Enter ${names.join(', ')} to read this.`,
   send: 'Send',
   open: 'Open',
@@ -15,5 +14,4 @@ export const text = {
   close: 'Close',
   confirm: 'The service runs this operation. The console cannot undo it.',
   json: 'As JSON',
-  operations: 'Operations',
 }

@@ -26,15 +26,20 @@ export function Value({ value }: { value: unknown }): ReactNode {
   const members = Object.entries(value)
   const plain = members.filter(([, member]) => typeof member !== 'object' || member === null)
   const nested = members.filter(([, member]) => typeof member === 'object' && member !== null)
+  const titles = members.map(([name]) => titleOf(name))
+  const labelOf = (name: string) =>
+    titles.filter((title) => title === titleOf(name)).length > 1 ? name : titleOf(name)
   return (
-    <>
-      <Facts facts={Object.fromEntries(plain.map(([name, member]) => [name, <Inline key={name} value={member} />]))} />
+    <div className="members">
+      <Facts
+        facts={Object.fromEntries(plain.map(([name, member]) => [labelOf(name), <Inline key={name} value={member} />]))}
+      />
       {nested.map(([name, member]) => (
         <div key={name}>
-          <h3>{titleOf(name)}</h3>
-          <Json value={member} label={titleOf(name)} />
+          <h3>{labelOf(name)}</h3>
+          <Json value={member} label={labelOf(name)} />
         </div>
       ))}
-    </>
+    </div>
   )
 }

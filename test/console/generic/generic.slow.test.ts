@@ -137,8 +137,8 @@ describe('operations over all tenants', () => {
 describeScreens(
   () => opened,
   [
-    ['/tenants/acme/notes', 'acme', 'n-1'],
-    ['/tenants/acme/notes/n-2?open=notes.update', 'acme', 'Change a note'],
-    ['/note-counts?open=notes.import', 'Notes', 'Import notes'],
+    ['/tenants/acme/notes', 'n-1'],
+    ['/tenants/acme/notes/n-2?open=notes.update', 'Change a note'],
+    ['/note-counts?open=notes.import', 'Import notes'],
   ],
 )
