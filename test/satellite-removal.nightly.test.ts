@@ -54,10 +54,8 @@ test.each(folders)(
     await edit(LIST, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
 
     await inCopy('generate', process.execPath, ['generate.ts'])
-    const configuration = {
-      extends: './tsconfig.json',
-      exclude: ['test/orms', 'test/frameworks/servers', 'test/types', ...programs],
-    }
+    const { exclude } = JSON.parse(await readFile(join(ROOT, 'tsconfig.json'), 'utf8'))
+    const configuration = { extends: './tsconfig.json', exclude: [...exclude, ...programs] }
     await writeFile(join(copy, 'tsconfig.apart.json'), JSON.stringify(configuration))
     await inCopy('compile', join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.apart.json'])
     const vitest = join(ROOT, 'node_modules/.bin/vitest')

@@ -102,6 +102,11 @@ export interface ConsoleModule {
   readonly bars?: readonly Card<{}>[]
   readonly actions?: readonly Action[]
   readonly columns?: readonly TenantColumn[]
+  /**
+   * Reads whose every change is an event of the stream: they are read again after one, and not by time. Others also show use, deliveries,
+   * jobs or the time, which no event names.
+   */
+  readonly announced?: readonly OperationName[]
   /** Operations without a screen, each with the reason. */
   readonly notShown?: Readonly<Partial<Record<OperationName, string>>>
 }

@@ -72,7 +72,8 @@ describe('operations', () => {
       ({ screens = [], tabs = [], cards = [], home = [], header = [], bars = [], actions = [] }) =>
         [...screens, ...tabs, ...cards, ...home, ...header, ...bars, ...actions].flatMap(({ needs }) => needs),
     )
-    expect(needed.filter((name) => !names.includes(name))).toEqual([])
+    const announced = modules.flatMap(({ announced = [] }) => announced)
+    expect([...needed, ...announced].filter((name) => !names.includes(name))).toEqual([])
   })
 })
 

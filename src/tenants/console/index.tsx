@@ -67,6 +67,7 @@ export default defineConsoleModule({
     { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
   ],
   actions: [...actions, ...transferActions],
+  announced: ['tenants.get', 'tenants.list', 'plans.list'],
   notShown: {
     'tenants.planAdoption': ADOPTION,
     'tenants.adopt': ADOPTION,

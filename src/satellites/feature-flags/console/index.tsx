@@ -41,6 +41,7 @@ export default defineConsoleModule({
     },
   ],
   actions,
+  announced: ['featureFlags.list', 'featureFlags.get'],
   notShown: {
     'ofrep.evaluate': 'Requests of hosts; the page of a flag shows more',
     'ofrep.evaluateAll': 'Requests of hosts; the page of a flag shows more',
