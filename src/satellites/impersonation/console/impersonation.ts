@@ -1,6 +1,7 @@
 /** The impersonation as the screens see it, and its action. */
 import { type Item, runAction } from '../../../console/data/queries.ts'
-import type { Action } from '../../../console/module.ts'
+import { createStore } from '../../../console/data/store.ts'
+import type { Action, GlobalKey } from '../../../console/module.ts'
 import { text } from './text.ts'
 
 export type Impersonation = Item<'impersonations.list'>
@@ -11,8 +12,27 @@ export const stateOf = ({ endedAt, expiresAt }: Impersonation): State => {
   return Date.parse(expiresAt) > Date.now() ? 'active' : 'expired'
 }
 
-export const endImpersonation = ({ sessionId, userId }: Impersonation): Promise<unknown> =>
+export const endImpersonation = ({
+  sessionId,
+  userId,
+}: Pick<Impersonation, 'sessionId' | 'userId'>): Promise<unknown> =>
   runAction('impersonations.end', { params: { sessionId } }, { done: text.ended(userId) })
+
+/** The newest active one of the operator, which the bar reads. */
+export const newestStore = createStore<Impersonation | undefined>(undefined)
+
+export const keys: readonly GlobalKey[] = [
+  {
+    key: 'Escape',
+    title: text.endNewest,
+    needs: ['impersonations.listAll', 'impersonations.end'],
+    isAvailable: () => newestStore.get() !== undefined,
+    run: () => {
+      const newest = newestStore.get()
+      return newest && endImpersonation(newest)
+    },
+  },
+]
 
 export const actions: readonly Action[] = [
   {
