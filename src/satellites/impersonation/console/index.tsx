@@ -1,6 +1,6 @@
 /** Console module of impersonation. */
 import { defineConsoleModule } from '../../../console/module.ts'
-import { actions, keys } from './impersonation.ts'
+import { actions, keys } from './actions.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
