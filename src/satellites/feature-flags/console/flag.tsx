@@ -34,7 +34,7 @@ export default function FlagPage() {
 }
 
 function FlagView({ flag }: { flag: Flag }) {
-  const { tenantId: id, key, rolloutPercent, bucketKey, updatedAt } = flag
+  const { tenantId: id, key } = flag
   const [draft, setDraft] = useState<number | null>()
   const isNew = isAbsent(flag)
   const entries = isNew ? [] : menuEntriesOf('flag', flag)
@@ -68,9 +68,7 @@ function FlagView({ flag }: { flag: Flag }) {
           <Facts
             facts={{
               [text.columns.state]: isNew ? text.off : text.stateOf(flag),
-              [text.columns.rollout]: !isNew && text.percent(rolloutPercent),
-              [text.columns.bucketKey]: bucketKey ? <code>{bucketKey}</code> : text.callerKey,
-              [text.columns.updated]: !isNew && <Time at={updatedAt} />,
+              ...(isNew ? {} : settingsOf(flag)),
             }}
           />
           {all && (
@@ -93,6 +91,12 @@ function FlagView({ flag }: { flag: Flag }) {
     </>
   )
 }
+
+const settingsOf = ({ rolloutPercent, bucketKey, updatedAt }: Flag) => ({
+  [text.columns.rollout]: text.percent(rolloutPercent),
+  [text.columns.bucketKey]: bucketKey ? <code>{bucketKey}</code> : text.callerKey,
+  [text.columns.updated]: <Time at={updatedAt} />,
+})
 
 function Evaluation({ id, flagKey: key }: { id: string; flagKey: string }) {
   const [result, setResult] = useState<Result<'featureFlags.evaluate'>>()
