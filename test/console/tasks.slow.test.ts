@@ -65,15 +65,14 @@ describe.each([
     const entries = page.locator('.attention > li')
     await entries.first().waitFor()
     operator.finish('attention')
-    const listed = (await call('GET', '/attention')).data as { title: string; severity: string }[]
-    const severities = listed.map(({ severity }) => severity)
-    expect([...new Set(severities)]).toEqual(['high', 'notice'])
-    expect(severities).toEqual(severities.toSorted())
-    expect(await entries.count()).toBe(listed.length)
-    const shown = await entries.allInnerTexts()
-    for (const [index, { title, severity }] of listed.entries()) {
-      expect(shown[index]?.split('\n').slice(1, 3)).toEqual([`${severity}:`, title])
-    }
+    await eventually(async () => {
+      const listed = (await call('GET', '/attention')).data as { title: string; severity: string }[]
+      const severities = listed.map(({ severity }) => severity)
+      expect([...new Set(severities)]).toEqual(['high', 'notice'])
+      expect(severities).toEqual(severities.toSorted())
+      const shown = (await entries.allInnerTexts()).map((text) => text.split('\n').slice(1, 3))
+      expect(shown).toEqual(listed.map(({ title, severity }) => [`${severity}:`, title]))
+    }, SENT_WITHIN_MS)
   })
 
   test('Home is the first screen after signing in', { timeout: LIMIT_MS }, async () => {
