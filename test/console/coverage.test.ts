@@ -69,8 +69,20 @@ describe('operations', () => {
   test('names in modules are those of operations', () => {
     const names = operations.map(({ name }) => name)
     const needed = modules.flatMap(
-      ({ screens = [], tabs = [], cards = [], home = [], header = [], bars = [], actions = [] }) =>
-        [...screens, ...tabs, ...cards, ...home, ...header, ...bars, ...actions].flatMap(({ needs }) => needs),
+      ({
+        screens = [],
+        tabs = [],
+        cards = [],
+        home = [],
+        header = [],
+        bars = [],
+        actions = [],
+        palette = [],
+        keys = [],
+      }) =>
+        [...screens, ...tabs, ...cards, ...home, ...header, ...bars, ...actions, ...palette, ...keys].flatMap(
+          ({ needs }) => needs,
+        ),
     )
     const announced = modules.flatMap(({ announced = [] }) => announced)
     expect([...needed, ...announced].filter((name) => !names.includes(name))).toEqual([])
@@ -110,6 +122,12 @@ describe('keys', () => {
     const always = actions.filter(({ isAvailable }) => !isAvailable)
     expect(repeated(always.map(({ target, key }) => `${target} ${key}`))).toEqual([])
     expect(actions.filter(({ key = '' }) => keysOfConsole.includes(key) || key === 'g')).toEqual([])
+  })
+
+  test('a key of every screen has one effect', () => {
+    const keys = modules.flatMap(({ keys = [] }) => keys.map(({ key }) => key))
+    expect(keys.length).toBeGreaterThan(0)
+    expect(repeated([...keys, ...keysOfConsole])).toEqual([])
   })
 
   test('a key of a control is no key of the whole console', () => {

@@ -15,8 +15,6 @@ import { type GenericPage, titleOf } from './pages.ts'
 import { OperationPanel } from './panel.tsx'
 import { Value } from './value.tsx'
 
-export type Params = Readonly<Record<string, string>>
-
 export const genericView =
   (page: GenericPage): ComponentType =>
   () => <Page page={page} />
