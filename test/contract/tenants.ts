@@ -61,6 +61,7 @@ export const tenants: Part = {
       also: { E_PLAN_RESOLVED_BY_HOST: { query: { by: 'plan' }, plansOfHost: true } },
     },
     'placements.list': { success: {}, wrong: wrongQuery },
+    'circuits.list': { success: {}, wrong: wrongQuery, needsNoDatabase: true },
     'search.find': { success: { query: { q: '{id}' } }, wrong: { query: { q: ' ' } } },
     'tenants.get': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'tenants.create': {
@@ -242,6 +243,7 @@ export const tenants: Part = {
     'tenant:plan:set': { line: ['{id}', 'pro'] },
     'tenant:count': { line: ['--by', 'status'] },
     'placement:list': { line: [] },
+    'circuit:list': { line: [] },
     search: { line: ['{id}'] },
     'plan:list': { line: [] },
     processes: { line: [] },

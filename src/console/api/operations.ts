@@ -26,6 +26,7 @@ export type ErasureReport = { "version": 1; "tenantId": string; "reason": string
 export type TenantCount = { "by": "status" | "plan" | "isolation" | "placement"; "value": string; "count": number }
 export type Placement = { "name": string; "isConfigured": boolean; "tenants": number; "connections": { "used": number; "allowed": number | null; "waiting": number } | null; "circuit": { "state": "CLOSED" | "HALF_OPEN" | "OPEN"; "openedAt": string | null }; "lostSince": string | null }
 export type IsolationDriver = { "name": string; "isDefault": boolean; "tenants": number; "copies": boolean; "reach": "shared database" | "own database" | "no server" }
+export type Circuit = { "kind": "server" | "tenant"; "placement": string; "tenantId": string | null; "state": "CLOSED" | "HALF_OPEN" | "OPEN"; "openedAt": string | null; "nextProbeAt": string | null }
 export type FoundObject = { "kind": string; "id": string; "tenantId": string | null; "title": string; "matched": string; "operation": string; "params": Record<string, string> }
 export type AttentionList = { "data": (AttentionEntry)[]; "totals": ({ "kind": string; "severity": "high" | "notice"; "total": number })[]; "failed": (string)[]; "asOf": string }
 export type AttentionEntry = { "kind": string; "severity": "high" | "notice"; "tenantId": string | null; "title": string; "since": string | null; "count": number; "operation": string; "params": Record<string, string> }
@@ -125,6 +126,7 @@ export interface Operations {
   'erasures.get': { params: { "id": string }; query: {}; body: undefined; result: Erasure; input: { params: { "id": string }; query?: undefined; body?: undefined } }
   'tenants.counts': { params: {}; query: { "by"?: string }; body: undefined; result: { "data": (TenantCount)[]; "asOf": string }; input: { params?: undefined; query?: { "by"?: string }; body?: undefined } }
   'placements.list': { params: {}; query: {}; body: undefined; result: { "data": (Placement)[]; "drivers": (IsolationDriver)[] }; input: { params?: undefined; query?: undefined; body?: undefined } }
+  'circuits.list': { params: {}; query: {}; body: undefined; result: { "data": (Circuit)[]; "openTenants": number; "source": "store" | "process" }; input: { params?: undefined; query?: undefined; body?: undefined } }
   'search.find': { params: {}; query: { "q": string }; body: undefined; result: { "data": (FoundObject)[]; "late": (string)[] }; input: { params?: undefined; query: { "q": string }; body?: undefined } }
   'attention.list': { params: {}; query: { "kind"?: string; "severity"?: "high" | "notice"; "tenantId"?: string }; body: undefined; result: AttentionList; input: { params?: undefined; query?: { "kind"?: string; "severity"?: "high" | "notice"; "tenantId"?: string }; body?: undefined } }
   'tenants.explain': { params: { "id": string }; query: { "host"?: string; "path"?: string }; body: undefined; result: TenantExplanation; input: { params: { "id": string }; query?: { "host"?: string; "path"?: string }; body?: undefined } }
