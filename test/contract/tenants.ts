@@ -228,6 +228,12 @@ export const tenants: Part = {
     'outbox.retry': { success: { given: [FAILED], body: { tenantId: '{id}' } }, wrong: { body: { id: 'oldest' } } },
     'outbox.mark': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
     'outbox.relay': { success: {}, wrong: wrongId, also: { E_TENANT_NOT_FOUND: absent } },
+    'migrations.status': { success: {}, wrong: wrongQuery },
+    'migrations.list': {
+      success: { query: { verify: 'true' } },
+      wrong: { query: { verify: 'yes' } },
+      also: { E_TENANT_NOT_FOUND: absent },
+    },
     'plans.list': { success: {}, wrong: wrongQuery, needsNoDatabase: true },
     'health.get': { success: {}, wrong: wrongQuery },
     'doctor.get': { success: {}, wrong: wrongQuery },

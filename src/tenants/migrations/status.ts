@@ -28,6 +28,8 @@ export interface VersionSummary extends Comparison {
   readonly last: string | null
   readonly isKnown: boolean
   readonly tenants: number
+  /** Tenants of them whose storage failed in its last run or rollback. */
+  readonly failed: number
 }
 
 export interface LastRun extends Counts {
@@ -94,7 +96,9 @@ export class MigrationStatus {
 
   /** Number of tenants by version, and the newest run. */
   async summary(): Promise<MigrationSummary> {
-    return { versions: await this.#versionsInUse(), lastRun: await this.#lastRun() }
+    const { rows } = await this.#database.sql(FAILED_BY_VERSION)
+    const failed = new Map<string, number>(rows.map(({ schema_version, failed }) => [schema_version, failed]))
+    return { versions: await this.#versionsInUse(failed), lastRun: await this.#lastRun() }
   }
 
   /** Number of active and suspended tenants that lack a migration. Tenants of unknown versions do not count. */
@@ -103,7 +107,7 @@ export class MigrationStatus {
     return versions.reduce((sum, { pending, tenants }) => (pending.length > 0 ? sum + tenants : sum), 0)
   }
 
-  async #versionsInUse(): Promise<VersionSummary[]> {
+  async #versionsInUse(failed: ReadonlyMap<string, number> = new Map()): Promise<VersionSummary[]> {
     const { rows } = await this.#database.sql(
       `select tenant.schema_version, count(*) as tenants from multitenancy.tenants tenant
        where tenant.status in ('active', 'suspended') group by tenant.schema_version order by count(*) desc, 1`,
@@ -115,6 +119,7 @@ export class MigrationStatus {
         last: applied?.at(-1)?.name ?? null,
         isKnown: applied !== undefined,
         tenants,
+        failed: failed.get(schema_version) ?? 0,
         ...(applied ? compared(applied, this.#versions.folder) : { pending: [], unknown: [], edited: [] }),
       })
     }
@@ -191,6 +196,23 @@ export class MigrationStatus {
     return { id, direction, state, ...counts, createdAt, finishedAt }
   }
 }
+
+/** The last result of a storage counts. */
+const FAILED_BY_VERSION = `
+  with failed as (
+    select item.tenant_id, item.isolation, item.placement
+    from multitenancy.migration_runs run join multitenancy.migration_items item on item.run_id = run.id
+    where item.state = 'failed' and not exists (
+      select from multitenancy.migration_runs later join multitenancy.migration_items result on result.run_id = later.id
+      where (later.created_at, later.id) > (run.created_at, run.id)
+        and result.storage = item.storage and result.state in ('done', 'failed'))
+  ), tenant as (
+    select tenant.schema_version, tenant.status from failed join multitenancy.tenants tenant on tenant.id = failed.tenant_id
+    union all
+    select tenant.schema_version, tenant.status from failed join multitenancy.tenants tenant
+      on failed.tenant_id is null and tenant.isolation = failed.isolation and tenant.placement = failed.placement
+  )
+  select schema_version, count(*) as failed from tenant where status in ('active', 'suspended') group by schema_version`
 
 const unreachable = (placement: string, cause: unknown) =>
   DependencyUnavailable(`The database server of the placement "${placement}" is unavailable.`, { cause })
