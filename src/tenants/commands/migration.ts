@@ -4,7 +4,7 @@ import { callerIn } from '../../kernel/api/caller.ts'
 import type { CommandInput, Option, Terminal } from '../../kernel/api/commands.ts'
 import { itemFailure } from '../../kernel/api/item-failure.ts'
 import { count, countOrNone } from '../../kernel/api/option-values.ts'
-import type { ProjectedCommand } from '../../kernel/api/projection.ts'
+import { commandsOf, type ProjectedCommand } from '../../kernel/api/projection.ts'
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
@@ -13,6 +13,7 @@ import { MigrationsIncomplete } from '../migrations/errors.ts'
 import { finishedOf, type MigrationItem, type Progress } from '../migrations/model/run.ts'
 import type { MigrateOptions, MigrationReport } from '../migrations/options.ts'
 import { nameOf } from '../migrations/plan.ts'
+import { migrationRunOperations } from '../operations/migration-runs.ts'
 import {
   getMigrationStatus,
   listMigrations,
@@ -147,6 +148,7 @@ export const migrationCommands = [
     },
   }),
   migrationStatus,
+  ...commandsOf(migrationRunOperations),
   command({
     name: 'tenant:seed',
     summary: "Run the host's seed in tenants' storage, in one transaction each",

@@ -9,8 +9,9 @@ import { toLocation } from '../registry/registry.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
 import { type AppliedMigration, type Comparison, compared, lastOf, withChecksums } from '../tenant/schema-version.ts'
 import { MigrationFailed, migrationFailure } from './errors.ts'
-import { type Counts, type Direction, ITEM_STATES, NO_COUNTS, type RunState } from './model/run.ts'
+import type { CountedRun } from './model/run.ts'
 import { assertMigratable, type Candidate, candidates, type Selection } from './plan.ts'
+import { countedRuns, withCounts } from './run-rows.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 
 const CONCURRENCY = 4
@@ -32,18 +33,10 @@ export interface VersionSummary extends Comparison {
   readonly failed: number
 }
 
-export interface LastRun extends Counts {
-  readonly id: string
-  readonly direction: Direction
-  readonly state: RunState
-  readonly createdAt: Date
-  readonly finishedAt: Date | null
-}
-
 export interface MigrationSummary {
   /** Versions of active and suspended tenants, the most frequent first. */
   readonly versions: readonly VersionSummary[]
-  readonly lastRun: LastRun | null
+  readonly lastRun: CountedRun | null
 }
 
 export interface TenantMigrationState {
@@ -179,21 +172,13 @@ export class MigrationStatus {
     }
   }
 
-  async #lastRun(): Promise<LastRun | null> {
-    const { rows } = await this.#database.sql(
-      `select id, direction, state, created_at, finished_at from multitenancy.migration_runs
-       order by created_at desc, id desc limit 1`,
-    )
-    const [run] = rows
-    if (!run) return null
-    const items = await this.#database.sql(
-      'select state, count(*) as count from multitenancy.migration_items where run_id = $1 group by state',
-      [run.id],
-    )
-    const counts = { ...NO_COUNTS }
-    for (const state of ITEM_STATES) counts[state] = items.rows.find((row) => row.state === state)?.count ?? 0
-    const { id, direction, state, created_at: createdAt, finished_at: finishedAt } = run
-    return { id, direction, state, ...counts, createdAt, finishedAt }
+  async #lastRun(): Promise<CountedRun | null> {
+    const run = await countedRuns(this.#database)
+      .orderBy('createdAt', 'desc')
+      .orderBy('id', 'desc')
+      .limit(1)
+      .executeTakeFirst()
+    return run ? withCounts(run) : null
   }
 }
 

@@ -1,9 +1,10 @@
 /** Operations on the host's migrations: versions of tenants, and migrations of one. */
 import { z } from 'zod'
-import { MigrationRun, MigrationVersion, TenantMigration } from '../migrations/model/resources.ts'
-import type { LastRun, VersionSummary } from '../migrations/status.ts'
+import { MigrationRun, MigrationVersion, TenantMigration, toRunResource } from '../migrations/resources.ts'
+import type { VersionSummary } from '../migrations/status.ts'
 import { operation } from '../part.ts'
 import { TenantNotFound } from '../tenant/errors.ts'
+import { migrationRunOperations } from './migration-runs.ts'
 import { byId } from './tenant-reads.ts'
 
 const MigrationStatus = z.object({
@@ -22,12 +23,6 @@ const toVersion = ({ pending, unknown, edited, ...one }: VersionSummary): z.outp
   edited: [...edited],
 })
 
-const toRun = ({ createdAt, finishedAt, ...run }: LastRun): z.output<typeof MigrationRun> => ({
-  ...run,
-  createdAt: createdAt.toISOString(),
-  finishedAt: finishedAt?.toISOString() ?? null,
-})
-
 export const getMigrationStatus = operation({
   name: 'migrations.status',
   method: 'GET',
@@ -39,7 +34,7 @@ export const getMigrationStatus = operation({
   reply: MigrationStatus,
   handle: async ({ migrations }) => {
     const { versions, lastRun } = await migrations.status.summary()
-    return { versions: versions.map(toVersion), lastRun: lastRun && toRun(lastRun) }
+    return { versions: versions.map(toVersion), lastRun: lastRun && toRunResource(lastRun) }
   },
 })
 
@@ -64,4 +59,4 @@ export const listMigrations = operation({
   },
 })
 
-export const migrationOperations = [getMigrationStatus, listMigrations]
+export const migrationOperations = [getMigrationStatus, listMigrations, ...migrationRunOperations]
