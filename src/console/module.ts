@@ -117,6 +117,7 @@ export type IconName =
   | 'billing'
   | 'system'
   | 'transfers'
+  | 'migrations'
   | 'plans'
   | 'key'
   | 'person'
