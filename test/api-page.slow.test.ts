@@ -48,14 +48,17 @@ afterAll(async () => {
   rmSync(directory, { recursive: true, force: true })
 })
 
-test('the printed link signs in once, and the API page works offline and sends its first examples unchanged', async () => {
+test('the printed link signs in once, to the console; the API page works offline and sends its first examples unchanged', async () => {
   const context = await browser.newContext()
   const requested = watched(context)
   const page = await context.newPage()
 
   await page.goto(ready.signIn)
+  await page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
+  expect(page.url()).toBe(`${ready.adminApi}/console`)
+
+  await page.goto(`${ready.adminApi}/openapi`)
   await page.getByRole('heading', { name: 'Tenantry admin API' }).waitFor()
-  expect(page.url()).toBe(`${ready.adminApi}/openapi`)
   await page.getByRole('heading', { name: 'List tenants, the newest first' }).first().waitFor()
 
   await page

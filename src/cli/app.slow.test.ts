@@ -28,7 +28,7 @@ test('serve of a definition has the operations and migrations of the host', asyn
   expect(applied).toMatchObject({ code: 0 })
   service.process.kill('SIGTERM')
   expect(await service.ended).toMatchObject({ code: 0 })
-}, 90_000)
+})
 
 test('the program runs the copy of the package that the file resolves', async () => {
   const [copy, host] = [join(program.directory, 'copy'), join(program.directory, 'host')]
@@ -50,4 +50,4 @@ test('the program runs the copy of the package that the file resolves', async ()
   expect(await version('--app', app)).toBe('9.9.9')
   expect(await program.run('tenant:list', '--app', app)).toMatchObject({ code: 0 })
   expect(await program.run('tenant:show', 'absent', '--app', app)).toMatchObject({ code: 3 })
-}, 90_000)
+})

@@ -89,7 +89,7 @@ export async function stopPostmaster(directory: string, pid: number, log: (line:
   for (const { signal, timeoutMs } of ENDINGS) {
     if (signal !== 'SIGINT') log(`PostgreSQL (process ${pid}) is still running: sending ${signal}`)
     const until = Date.now() + timeoutMs
-    if (isPostmasterOf(directory, pid)) send(pid, signal)
+    if (isPostmasterOf(directory, pid)) signalProcess(pid, signal)
     while (isPostmasterOf(directory, pid) && Date.now() < until) await sleep(POLL_MS)
     if (!isPostmasterOf(directory, pid)) return
   }
@@ -107,7 +107,8 @@ export const withoutRejections = (output: string): string =>
     .filter((line) => !REJECTION.test(line))
     .join('\n')
 
-function send(pid: number, signal: NodeJS.Signals): void {
+/** Ignores a process that has ended. */
+export function signalProcess(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal)
   } catch (error) {

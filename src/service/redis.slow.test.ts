@@ -41,4 +41,4 @@ test('a start at a terminal while Redis is unavailable prints that the sign-in p
   const [block] = await child.says(/Tenantry[\s\S]*Stop with Ctrl-C\./)
   expect(block).toMatch(/Console +http:\S+\/console {3}\(asks for the token\)\n/)
   await tenantry.killAll()
-}, 60_000)
+})

@@ -29,7 +29,7 @@ describe.each([
     const options = { url: open.url, plans: PLANS, options: open.options, ...redis }
     const program = new URL('./usage-process.fixture.ts', import.meta.url)
     children = await Promise.all(Array.from({ length: processes }, () => startChild(program, options)))
-  }, 90_000)
+  })
   afterAll(async () => {
     await Promise.all(children.map((child) => child.kill('SIGKILL')))
     await open.end()

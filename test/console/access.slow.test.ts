@@ -1,7 +1,7 @@
 /** API tokens and browser sessions in the console: create, show once, revoke, end. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type OpenedConsole, openConsole, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from './console.fixture.ts'
-import { describeScreens, selectInMenu } from './matrix.fixture.ts'
+import { describeScreens, selectInMenu } from './screens.fixture.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS
 let opened: OpenedConsole

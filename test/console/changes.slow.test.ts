@@ -15,7 +15,7 @@ const LIMIT_MS = 4 * STEP_LIMIT_MS
 
 const rename = (id: string, name: string) => opened.call('PATCH', `/tenants/${id}`, { name })
 const pathOf = (url: string): string => new URL(url).pathname.slice(PREFIX.length)
-const heading = (page: Page, name: string) => page.getByRole('heading', { name, level: 1 }).waitFor()
+const heading = (page: Page, name: string) => page.getByRole('heading', { name, level: 1, exact: true }).waitFor()
 
 /** Streams that the browser has started and not ended. */
 function streamsOf(context: BrowserContext) {

@@ -1,32 +1,62 @@
 /** Checks of every screen of a module: accessibility, messages, policy, title, and no sideways scrolling, in both themes and three widths. */
-import { describe, expect, test } from 'vitest'
-import { axeViolations, type OpenedConsole, STEP_LIMIT_MS } from './console.fixture.ts'
+import type { Page } from 'playwright-core'
+import { expect, test } from 'vitest'
+import { axeViolations, type OpenedConsole, STEP_LIMIT_MS, WIDTHS } from './console.fixture.ts'
 
-/** @param heading text of the `<h1>` @param ready text that is shown once the data is loaded */
-export type ScreenCase = readonly [path: string, heading: string, ready: string | RegExp]
+/**
+ * An address, and a text that the screen shows when its data has arrived. A function gives an address that is known
+ * after the set-up. `expected` are messages that the data causes.
+ */
+export type ScreenCase = readonly [path: string | (() => string), shown: string | RegExp, expected?: RegExp]
 
-/** Declares the tests. @param opened called when a test runs */
-export function describeScreens(opened: () => OpenedConsole, screens: () => readonly ScreenCase[]): void {
-  describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
-    test.each([1440, 1024, 390] as const)(
-      '%i px wide, every screen has no accessibility violation and no message',
-      { timeout: 12 * STEP_LIMIT_MS },
-      async (width) => {
-        await using console = await opened().open('/system', { colorScheme, width })
-        const { page } = console
-        const base = page.url().replace(/\/system$/, '')
-        for (const [path, heading, ready] of screens()) {
-          await page.goto(`${base}${path}`)
-          await page.getByRole('heading', { name: heading, level: 1 }).waitFor()
-          await page.locator('main').getByText(ready).filter({ visible: true }).first().waitFor()
-          await page.waitForLoadState('networkidle')
-          expect(await axeViolations(page), path).toEqual([])
-          expect(await page.locator('h1').count(), path).toBe(1)
-          expect(await page.title(), path).toContain('Tenantry')
-          expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), path).toBe(true)
+const THEMES = ['light', 'dark'] as const
+
+/** Declares one test for each screen: the page is opened once, and changes its theme and width. */
+export function describeScreens(opened: () => OpenedConsole, screens: readonly ScreenCase[]): void {
+  test.each(
+    screens.map(
+      ([path, shown, expected]) => [typeof path === 'string' ? path : `of "${shown}"`, path, shown, expected] as const,
+    ),
+  )(
+    'the screen %s has no accessibility violation and no message, in both themes and three widths',
+    { timeout: 8 * STEP_LIMIT_MS },
+    async (_name, address, shown, expected) => {
+      await using console = await opened().open(typeof address === 'string' ? address : address())
+      const { page } = console
+      await page.locator('main').getByText(shown).filter({ visible: true }).first().waitFor()
+      await page.waitForLoadState('networkidle')
+      await page.locator('.skeleton').first().waitFor({ state: 'detached' })
+      for (const colorScheme of THEMES) {
+        await page.emulateMedia({ colorScheme })
+        for (const [width, height] of Object.entries(WIDTHS)) {
+          await page.setViewportSize({ width: Number(width), height })
+          await animationsEnded(page)
+          const display = `${colorScheme}, ${width} px`
+          expect(await axeViolations(page), display).toEqual([])
+          expect(await page.locator('h1').count(), display).toBe(1)
+          expect(await page.title(), display).toContain('Tenantry')
+          expect(await wideElements(page), display).toEqual([])
         }
-        expect(console.complaints).toEqual([])
-      },
-    )
-  })
+      }
+      if (expected) console.expect(expected)
+      expect(console.complaints).toEqual([])
+    },
+  )
+}
+
+/** Contrast is measured between the colors of a theme, not in between two themes. */
+const animationsEnded = (page: Page) =>
+  page.evaluate('Promise.allSettled(document.getAnimations().map(({ finished }) => finished))')
+
+/** Elements that make the page scroll sideways. */
+const wideElements = (page: Page) =>
+  page.evaluate(`document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll('body *')]
+    .filter((element) => element.getBoundingClientRect().right > innerWidth)
+    .map((element) => element.outerHTML.slice(0, 120))`)
+
+/** Opens a menu and selects an entry. Menus open once the layers of the page are loaded. */
+export async function selectInMenu(page: Page, button: string, entry: string): Promise<void> {
+  await page.getByRole('region', { name: 'Notifications' }).waitFor({ state: 'attached' })
+  await page.getByRole('button', { name: button }).click()
+  await page.getByRole('menuitem', { name: entry }).click()
 }

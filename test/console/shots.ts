@@ -63,6 +63,7 @@ async function takeAll(api: string, token: string): Promise<void> {
 async function take(page: Page, url: string, file: string): Promise<void> {
   await page.goto(url)
   await page.locator('h1').first().waitFor()
+  if (await page.getByRole('heading', { name: 'Page not found', level: 1 }).isVisible()) return // of a disabled satellite
   await page.waitForLoadState('networkidle', { timeout: 5_000 }).catch(() => undefined) // the stream of changes stays open
   await page.screenshot({ path: join(TARGET, file), animations: 'disabled' })
 }
@@ -91,7 +92,8 @@ async function filled(page: Page, api: string, paths: readonly string[]): Promis
   for (const template of paths) {
     let path: string | undefined = template.replace('/tenants/{id}', `/tenants/${TENANT}`)
     for (let parameter = parameterOf(path); path && parameter; parameter = parameterOf(path)) {
-      const [first] = await firstOf(page, api + path.slice(0, path.indexOf(parameter)).replace(/\/$/, ''))
+      const list = path.slice(0, path.indexOf(parameter) - 1).replace(/\/flags$/, '/feature-flags')
+      const [first] = await firstOf(page, api + list)
       const id: string | undefined = first?.[parameter.slice(1, -1)] ?? first?.id
       path = id && path.replace(parameter, id)
     }
@@ -101,11 +103,15 @@ async function filled(page: Page, api: string, paths: readonly string[]): Promis
   return complete
 }
 
-const parameterOf = (path: string | undefined): string | undefined => path?.match(/\{\w+\}/)?.[0]
+function parameterOf(path: string | undefined): string | undefined {
+  return path?.match(/\{\w+\}/)?.[0]
+}
 
 async function firstOf(page: Page, url: string): Promise<readonly Record<string, string>[]> {
   const response = await page.request.get(url)
   return response.ok() ? (((await response.json()) as { data?: Record<string, string>[] }).data ?? []) : []
 }
 
-const nameOf = (path: string): string => path.slice(1).replaceAll('/', '.') || 'home'
+function nameOf(path: string): string {
+  return path.slice(1).replaceAll('/', '.') || 'home'
+}

@@ -2,10 +2,11 @@
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { directory } from '../../src/drivers/archives/directory.ts'
 import { auditLogs } from '../../src/satellites/audit-logs/index.ts'
 import { axeViolations, type OpenedConsole, openConsole, SETUP_LIMIT_MS, STEP_LIMIT_MS } from './console.fixture.ts'
+import { describeScreens } from './screens.fixture.ts'
 
 let opened: OpenedConsole
 let transferId = ''
@@ -154,41 +155,18 @@ test('a dead letter is shown on Home, opened, and retried', { timeout: LIMIT_MS 
   await addDeadLetter()
 })
 
-const SCREENS = [
-  ['/', 'Home'],
-  ['/tenants?plan=free', 'Tenants'],
-  ['/tenants/acme', 'Acme Corp'],
-  ['/tenants/globex', 'Globex Corp'],
-  ['/tenants/long', LONG],
-  ['/tenants/acme/storage', 'Acme Corp'],
-  ['/tenants/acme/transfers/:transferId', 'Acme Corp'],
-  ['/transfers', 'Transfers'],
-  ['/plans', 'Plans'],
-  ['/system', 'System'],
-] as const
-
-describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
-  test.each([1440, 1024, 390] as const)(
-    'screens %i px wide have no accessibility violation and no message',
-    { timeout: SCREENS.length * STEP_LIMIT_MS },
-    async (width) => {
-      await using console = await opened.open('/', { colorScheme, width })
-      const { page } = console
-      for (const [path, title] of SCREENS) {
-        await page.goto(`/admin/multitenancy/console${path.replace(':transferId', transferId)}`)
-        await page.getByRole('heading', { name: title, level: 1 }).waitFor()
-        while ((await page.locator('.skeleton').count()) > 0) {
-          await page.locator('.skeleton').first().waitFor({ state: 'detached' })
-        }
-        if (process.env.CONSOLE_SHOTS) {
-          const name = `${colorScheme}-${width}${path.replaceAll(/[^a-z]+/g, '-')}`
-          await page.screenshot({ path: `${process.env.CONSOLE_SHOTS}/${name}.png`, fullPage: true })
-        }
-        expect(await axeViolations(page), path).toEqual([])
-        expect(await page.locator('h1').count()).toBe(1)
-        expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth'), path).toBe(true)
-      }
-      expect(console.complaints).toEqual([])
-    },
-  )
-})
+describeScreens(
+  () => opened,
+  [
+    ['/', 'Home'],
+    ['/tenants?plan=free', 'Tenants'],
+    ['/tenants/acme', 'Acme Corp'],
+    ['/tenants/globex', 'Globex Corp'],
+    ['/tenants/long', LONG],
+    ['/tenants/acme/storage', 'Acme Corp'],
+    [() => `/tenants/acme/transfers/${transferId}`, 'Acme Corp'],
+    ['/transfers', 'Transfers'],
+    ['/plans', 'Plans'],
+    ['/system', 'System'],
+  ],
+)

@@ -89,4 +89,4 @@ test('Express: a request with a token returns 503 while the database is unrespon
   expect(reached).toEqual([])
   await proxy.close()
   await distant.stop()
-}, 60_000)
+})

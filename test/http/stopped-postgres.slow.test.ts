@@ -27,7 +27,7 @@ beforeAll(async () => {
   })
   made = await testTenancy(postgres.url, { satellites: [notes()], role: 'api' })
   api = apiOf(made.tenancy, { deadlineSeconds: DEADLINE_SECONDS })
-}, 60_000)
+})
 afterAll(async () => {
   signal('SIGCONT')
   await made?.end()

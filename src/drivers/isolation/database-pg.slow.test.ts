@@ -42,7 +42,7 @@ describe('provisioning', () => {
     await child.kill('SIGTERM')
     await Promise.all(ids.map((id) => driver.drop(locationOf(driver, id))))
     expect(await databases('many-%')).toEqual([])
-  }, 90_000)
+  })
 
   describe('provisioning that was killed succeeds when it is repeated:', () => {
     /** All databases share the catalog that it locks: a test can block the migration from another connection. */

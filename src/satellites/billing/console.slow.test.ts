@@ -8,7 +8,7 @@ import {
   STEP_LIMIT_MS,
   serveConsole,
 } from '../../../test/console/console.fixture.ts'
-import { describeScreens, type ScreenCase } from '../../../test/console/matrix.fixture.ts'
+import { describeScreens, type ScreenCase } from '../../../test/console/screens.fixture.ts'
 import { type OpenBilling, openBilling, type Subscriber } from './billing.fixture.ts'
 import { debtorsOf } from './dunning/dunning.fixture.ts'
 

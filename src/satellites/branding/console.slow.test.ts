@@ -7,7 +7,7 @@ import {
   SETUP_LIMIT_MS,
   STEP_LIMIT_MS,
 } from '../../../test/console/console.fixture.ts'
-import { describeScreens } from '../../../test/console/matrix.fixture.ts'
+import { describeScreens } from '../../../test/console/screens.fixture.ts'
 import { branding } from './index.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS

@@ -56,7 +56,7 @@ test('the end of a session does not wait for an unresponsive process with a requ
     await proxy.close()
     await distant.stop()
   }
-}, 60_000)
+})
 
 test('the end of a session stops waiting for a request after its limit, and keeps the statement_timeout of the outer transaction', async () => {
   const { token, sessionId } = await start()
@@ -72,4 +72,4 @@ test('the end of a session stops waiting for a request after its limit, and keep
     await expect(authenticate(token)).rejects.toThrow(inCode('E_IMPERSONATION_INVALID'))
   })
   expect(record.of('impersonations.end')).toHaveLength(1)
-}, 60_000)
+})

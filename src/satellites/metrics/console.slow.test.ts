@@ -90,11 +90,11 @@ test('the export has the days of the period', { timeout: LIMIT_MS }, async () =>
 
 describeScreens(
   () => opened,
-  () => [
-    ['/usage', 'Usage', 'globex'],
-    ['/usage?key=none', 'Usage', 'No usage in this period'],
-    ['/tenants/acme/usage', 'Acme', 'by day (UTC)'],
-    [`/tenants/acme/usage?key=bytes&from=${dayBack(29)}`, 'Acme', 'bytes by day (UTC)'],
-    ['/tenants/quiet/usage', 'Quiet', 'No usage yet'],
+  [
+    ['/usage', 'globex'],
+    ['/usage?key=none', 'No usage in this period'],
+    ['/tenants/acme/usage', 'by day (UTC)'],
+    [() => `/tenants/acme/usage?key=bytes&from=${dayBack(29)}`, 'bytes by day (UTC)'],
+    ['/tenants/quiet/usage', 'No usage yet'],
   ],
 )

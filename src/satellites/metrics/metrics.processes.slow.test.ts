@@ -24,7 +24,7 @@ describe.each(['postgres', 'redis'] as const)('counts of five processes on the s
     const program = new URL('./counter.fixture.ts', import.meta.url)
     children = await Promise.all(Array.from({ length: PROCESSES }, () => startChild(program, options)))
     tenants = await Promise.all(Array.from({ length: TENANTS }, () => all.tenant()))
-  }, 120_000)
+  })
   afterAll(async () => {
     await Promise.all(children.map((child) => child.kill('SIGTERM')))
     await all.opened.end()

@@ -27,7 +27,7 @@ test('a quota is in the attention list from 80 %, once with its worst condition'
   await use(7)
   expect(await kinds()).toEqual([])
   await use(1)
-  expect(await kinds()).toEqual([['quotaThreshold', 'Quota used to 80 %: exports', { id }]])
+  expect(await kinds()).toEqual([['quotaThreshold', 'Quota reached 80 %: exports', { id }]])
   await use(5)
   expect(await kinds()).toEqual([['quotaExceeded', 'Quota exceeded: exports', { id }]])
 })
@@ -39,7 +39,7 @@ test('alerts of quotas are in the timeline, page by page', async () => {
   const first = await timelines.list(id, { kind: 'quota', limit: 1 })
   const second = await timelines.list(id, { kind: 'quota', limit: 1, cursor: first.nextCursor ?? '' })
   const titles = [...first.data, ...second.data].map(({ title }) => title)
-  expect(titles.toSorted()).toEqual(['Quota rejected: exports', 'Quota used to 80 %: exports'])
+  expect(titles.toSorted()).toEqual(['Quota reached 80 %: exports', 'Quota rejected: exports'])
   expect(second.nextCursor).toBeNull()
 })
 

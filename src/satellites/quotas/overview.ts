@@ -38,7 +38,7 @@ export const contributions: Contributions<Quotas> = {
     {
       name: 'quotaThreshold',
       severity: 'notice',
-      read: alerts([THRESHOLD], [EXCEEDED, '100'], 'Quota used to 80 %'),
+      read: alerts([THRESHOLD], [EXCEEDED, '100'], 'Quota reached 80 %'),
     },
   ],
   accessChecks: [{ name: 'quotas', read: exhausted }],
@@ -89,7 +89,7 @@ async function timeline(
     at,
     id,
     actor: null,
-    title: kind === EXCEEDED ? `Quota rejected: ${quota}` : `Quota used to ${kind} %: ${quota}`,
+    title: kind === EXCEEDED ? `Quota rejected: ${quota}` : `Quota reached ${kind} %: ${quota}`,
     operation: 'quotas.get',
     params: { id: tenantId },
   }))

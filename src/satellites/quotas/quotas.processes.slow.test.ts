@@ -30,7 +30,7 @@ describe.each(['postgres', 'redis'] as const)('quotas in four concurrent process
     }
     const program = new URL('./consumer.fixture.ts', import.meta.url)
     children = await Promise.all(Array.from({ length: PROCESSES }, () => startChild(program, options)))
-  }, 120_000)
+  })
   afterAll(async () => {
     await Promise.all(children.map((child) => child.kill('SIGTERM')))
     await all.opened.end()

@@ -7,7 +7,7 @@ import {
   STEP_LIMIT_MS,
   serveConsole,
 } from '../../../test/console/console.fixture.ts'
-import { describeScreens } from '../../../test/console/matrix.fixture.ts'
+import { describeScreens } from '../../../test/console/screens.fixture.ts'
 import { CLIENT, startProvider, type TestProvider } from './provider.fixture.ts'
 import { openSso } from './sso.fixture.ts'
 

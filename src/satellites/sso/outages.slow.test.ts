@@ -51,7 +51,7 @@ describe('the database', () => {
     proxy.blackhole()
     await refused(asked())
     await proxy.close()
-  }, 30_000)
+  })
 })
 
 describe('the store', () => {

@@ -190,7 +190,7 @@ describe('concurrent workers and retry runs', () => {
     const after = await sql('select count(*) as count from multitenancy.webhook_attempts')
     expect(after[0].count - before[0].count).toBe(ids.length)
     await keptStatuses()
-  }, 120_000)
+  })
 
   test('a process that only runs retries sends nothing after its concurrent runs', async () => {
     const alone = await openWebhooks(inject('postgresUrl'), OPTIONS, { role: 'api' })

@@ -1,6 +1,7 @@
 /** Screens of webhooks in a browser: every screen in both themes and three widths, and the actions with their effect over the API. */
-import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { axeViolations, PREFIX, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../../../test/console/console.fixture.ts'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { PREFIX, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../../../test/console/console.fixture.ts'
+import { describeScreens } from '../../../test/console/screens.fixture.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { type ConsoleData, openConsoleData } from './console-data.fixture.ts'
 
@@ -19,41 +20,27 @@ const acme = (path = '') => `/tenants/acme/webhooks${path}`
 /** Replaces `:failing` by the id of the subscription. */
 const filled = (path: string) => path.replace(/:(\w+)/g, (_, key: keyof ConsoleData['ids']) => data.ids[key])
 
-const SCREENS = [
-  ['/tenants/acme', 'Acme Corp'],
-  ['/tenants/acme/webhooks', 'Acme Corp'],
-  ['/tenants/acme/webhooks?open=new', 'Acme Corp'],
-  ['/tenants/acme/webhooks?open=event', 'Acme Corp'],
-  ['/tenants/globex/webhooks', 'Globex Corporation'],
-  ['/tenants/acme/webhooks/:healthy', 'Acme Corp'],
-  ['/tenants/acme/webhooks/:disabled?open=edit', 'Acme Corp'],
-  ['/tenants/acme/webhooks/:healthy?state=failed', 'Acme Corp'],
-  ['/tenants/acme/webhooks/:failing/deliveries/:failed', 'Acme Corp'],
-  ['/tenants/acme/webhooks/:disabled/deliveries/:failed', 'Acme Corp'],
-  ['/deliveries', 'Deliveries'],
-  ['/webhooks', 'Webhooks of the host'],
-  ['/webhooks/:host/deliveries/:ofHost', 'order.paid'],
-] as const
+const at = (path: string, shown: string) => [() => filled(path), shown] as const
 
-describe.each(['light', 'dark'] as const)('in the %s theme', (colorScheme) => {
-  describe.each([1440, 1024, 390] as const)('%i px wide', (width) => {
-    test.each(SCREENS)(
-      '%s has no accessibility violation and no message',
-      { timeout: LIMIT_MS },
-      async (path, title) => {
-        await using console = await data.console.open(filled(path), { colorScheme, width })
-        const { page } = console
-        await page.getByRole('heading', { name: title, level: 1 }).waitFor()
-        await page.waitForLoadState('networkidle')
-        console.expect(/404/) // a delivery of another subscription
-        expect(await axeViolations(page)).toEqual([])
-        expect(await page.locator('h1').count()).toBe(1)
-        expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
-        expect(console.complaints).toEqual([])
-      },
-    )
-  })
-})
+describeScreens(
+  () => data.console,
+  [
+    ['/tenants/acme', 'Deliveries'],
+    ['/tenants/acme/webhooks', 'Warehouse'],
+    ['/tenants/acme/webhooks?open=new', 'Create subscription'],
+    ['/tenants/acme/webhooks?open=event', 'Payload'],
+    ['/tenants/globex/webhooks', 'No subscription'],
+    at('/tenants/acme/webhooks/:healthy', 'Warehouse'),
+    at('/tenants/acme/webhooks/:disabled?open=edit', 'Save changes'),
+    at('/tenants/acme/webhooks/:healthy?state=failed', 'No delivery matches'),
+    at('/tenants/acme/webhooks/:failing/deliveries/:failed', 'order.paid'),
+    // The delivery is one of another subscription.
+    [() => filled('/tenants/acme/webhooks/:disabled/deliveries/:failed'), 'not found', /404/],
+    ['/deliveries', 'order.paid'],
+    ['/webhooks', '/hooks'],
+    at('/webhooks/:host/deliveries/:ofHost', 'order.paid'),
+  ],
+)
 
 test('a subscription is created, and its secret is shown once', { timeout: LIMIT_MS }, async () => {
   await using console = await data.console.open('/tenants/globex/webhooks')

@@ -77,7 +77,7 @@ for (const [what, listen] of Object.entries(listeners)) {
     })
     end()
     for (const { id } of sent) expect(receiver.received.filter(({ path }) => path === `/${id}`)).toHaveLength(1)
-    expect(await inTransactions()).toBe(0)
+    await eventually(async () => expect(await inTransactions()).toBe(0))
   })
 }
 
@@ -140,6 +140,6 @@ describe('a listener that never ends', () => {
     const handler = new PermanentFailureHandler(tenancy.kernel)
     await follow(handler)
     await handler.stop()
-    expect(await inTransactions()).toBe(0)
+    await eventually(async () => expect(await inTransactions()).toBe(0))
   })
 })

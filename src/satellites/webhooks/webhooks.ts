@@ -22,7 +22,6 @@ import type {
   SubscriptionWithHealth,
   SubscriptionWithSecret,
 } from './model/subscription.ts'
-import { Attention } from './queue/attention.ts'
 import { countsOf } from './queue/counters.ts'
 import { Deliveries } from './queue/deliveries.ts'
 import { DeliveryStats } from './queue/delivery-stats.ts'
@@ -46,7 +45,6 @@ export class Webhooks<Events extends object = object> {
   readonly catalogue: Catalogue
   readonly partitions: Partitions
   readonly inspection: Inspection
-  readonly attention: Attention
   readonly series = new WebhookSeries()
   readonly streams: StreamSender
   /** For events of Tenantry and of tenants' transactions. */
@@ -76,7 +74,6 @@ export class Webhooks<Events extends object = object> {
     this.#deliveries = new Deliveries(kernel, this.#subscriptions, options)
     this.#replays = new Replays(kernel, this.#subscriptions, this.#deliveries, () => this.#worker.wake())
     this.#stats = new DeliveryStats(kernel)
-    this.attention = new Attention(kernel, this.inspection)
     this.#dispatch = new Dispatch(kernel, own, this.#worker, options.events)
     this.internal = this.#dispatch
     this.streams = new StreamSender(kernel, this.#dispatch, this.#deliveries)

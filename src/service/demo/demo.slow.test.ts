@@ -56,7 +56,7 @@ test('--demo creates tenants, flags, deliveries, a transfer and audit entries, a
   expect(['globex', 'globex-staging', 'soylent'].map(statusOf)).toEqual(['active', 'active', 'suspended'])
   expect(tenants.find(({ id }) => id === 'wonka').maintenance).toMatchObject({ retryAfterSeconds: 600 })
   expect(tenants.find(({ id }) => id === 'stark').isolation).toBe('rowscope-pg')
-  expect(await data('/feature-flags')).toContainEqual(expect.objectContaining({ key: 'new-editor', tenants: 4 }))
+  expect(await data('/feature-flags')).toContainEqual(expect.objectContaining({ key: 'new-editor', on: 1 }))
   expect(await data('/tenant-quotas?quota=api_calls&above=0.8')).toContainEqual(
     expect.objectContaining({ tenantId: 'umbrella', usage: 100_000, limit: 100_000 }),
   )

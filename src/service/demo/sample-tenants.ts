@@ -113,7 +113,7 @@ export function sampleTenants(receiver: (status: ReceiverStatus) => string): rea
         event('user.invited', { email: 'richard@hooli.example' }),
         {
           operation: 'impersonations.start',
-          body: { userId: 'user-42', reason: 'Ticket 4711: the export is empty', durationSeconds: 3_600 },
+          body: { userId: 'user-42', reason: 'Ticket 4711: the export is empty', durationSeconds: 60 },
         },
       ],
     },

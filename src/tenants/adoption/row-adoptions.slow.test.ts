@@ -29,13 +29,11 @@ async function release(): Promise<void> {
   await tenants().adoptions.recover()
 }
 
-async function waiting(): Promise<void> {
+/** Waits until a process waits for the lock. */
+async function waiting(lock: string): Promise<void> {
+  const [, , table] = lock.split(' ')
   await eventually(async () => {
-    expect(
-      await here.sql(
-        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and application_name like 'tenantry%'`,
-      ),
-    ).toHaveLength(1)
+    expect(await here.sql(`select from pg_locks where relation = '${table}'::regclass and not granted`)).toHaveLength(1)
   })
 }
 
@@ -55,11 +53,11 @@ async function killed(locks: readonly string[], work: (child: Child) => Promise<
   await hold(first)
   const working = work(child)
   working.catch(() => undefined)
-  await waiting()
+  await waiting(first)
   for (const lock of others) {
     await hold(lock)
     await clients.shift()?.end()
-    await waiting()
+    await waiting(lock)
   }
   await child.kill('SIGKILL')
   await expect(working).rejects.toThrow()

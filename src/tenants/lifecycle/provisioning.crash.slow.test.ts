@@ -51,7 +51,7 @@ test('an installation is completed after its worker was killed with SIGKILL', as
   const { db } = await other.tenant('orphan')
   expect(await db.selectFrom('notes').selectAll().execute()).toEqual([])
   await other.stop()
-}, 90_000)
+})
 
 describe('installation on a server that refuses connections', () => {
   let far: TestDatabase

@@ -18,4 +18,4 @@ test('two processes: every pair of actions from every status has the outcome of 
   const children = await Promise.all([startChild(program, options), startChild(program, options)])
   await raceAll(opened.tenancy, [children[0].request, children[1].request], ROUNDS)
   await Promise.all(children.map((child) => child.kill('SIGTERM')))
-}, 60_000)
+})

@@ -16,4 +16,4 @@ test('two tenancies: every pair of actions from every status has the outcome of 
   const racers = await Promise.all([openRacer(opened.url), openRacer(opened.url)])
   await raceAll(opened.tenancy, [racers[0].run, racers[1].run], ROUNDS)
   await Promise.all(racers.map((racer) => racer.stop()))
-}, 60_000)
+})

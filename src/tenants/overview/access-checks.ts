@@ -38,6 +38,9 @@ async function fence({ services: { registry, storage } }: Overview, id: string):
   if (!located || !['active', 'suspended'].includes(located.tenant.status)) return NO_STORAGE
   const { location } = located
   const isFenced = await storage.driver(location.isolation).isFenced(location)
+  if (isFenced && located.tenant.status === 'suspended') {
+    return { passed: null, message: 'A suspension keeps the storage of the tenant closed at its server.' }
+  }
   return isFenced
     ? { passed: false, message: 'The storage of the tenant is closed at its server.', code: StorageFenced.code }
     : { passed: true, message: 'The storage of the tenant is open at its server.' }

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { TenancyError } from '../../kernel/base/errors.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { type FakeClock, fakeClock } from '../../testing/base/clock.ts'
@@ -160,7 +161,6 @@ describe('the explanation', () => {
     const since = clock.now().toISOString()
     expect(failed).toMatchObject([
       { check: 'status', code: 'E_TENANT_SUSPENDED', since, remedy: { operation: 'tenants.activate', params: { id } } },
-      { check: 'ready', code: 'E_TENANT_NOT_READY' },
       { check: 'maintenance', code: 'E_TENANT_MAINTENANCE', since, remedy: { operation: 'tenants.exitMaintenance' } },
     ])
   })
@@ -187,6 +187,30 @@ describe('the explanation', () => {
     expect(checks[0]).toMatchObject({ check: 'resolved', passed: false, message: expect.stringContaining('another') })
     expect(JSON.stringify(checks)).not.toContain(other.id)
     expect(response).toEqual(ADMITTED)
+  })
+
+  test('a token with a tenant limit learns nothing about domains and ids of other tenants', async () => {
+    await put(ACTIVE)
+    const other = await installed(tenancy, { name: 'Initech' })
+    await tenancy.tenants.update(other.id, { domains: [`${other.id}.example`] })
+    const process = await openWithoutGuard()
+    const grant = { bounds: [[]], operations: new Set<string>(), tenants: [id], expiresAt: null } as const
+    const explained = (host: string) =>
+      enterContext({ ...currentContext(), grant }, async () => {
+        const both = await Promise.all([tenancy, process].map(({ tenants }) => tenants.explain(id, { host })))
+        return both.map(({ checks: [resolved], response }) => ({ resolved, response }))
+      })
+    expect(await explained(`${other.id}.example`)).toEqual(await explained('unknown.example'))
+    expect(await explained(domain)).toMatchObject([{ resolved: { passed: true } }, { resolved: { passed: true } }])
+    await process.stop()
+  })
+
+  test('a suspension explains the closed storage', async () => {
+    await put(ACTIVE)
+    await tenancy.tenants.suspend(id)
+    const { checks } = await tenancy.tenants.explain(id)
+    expect(checks.filter(({ passed }) => passed === false).map(({ check }) => check)).toEqual(['status'])
+    await tenancy.tenants.activate(id)
   })
 
   test('reads domains in a process without a guard', async () => {

@@ -1,4 +1,5 @@
 /** Whether a request with a host and a path names a tenant, by the guards of this process, or by the domains of tenants without a guard. */
+import { currentContext } from '../../kernel/base/context.ts'
 import { TenancyError } from '../../kernel/base/errors.ts'
 import type { AccessResult } from '../../kernel/shares/contributions.ts'
 import type { Guard } from '../guard/guard.ts'
@@ -24,6 +25,11 @@ export interface Entrance {
 const PASSED: Entrance = { result: { passed: true, message: 'A request with this host and path names the tenant.' } }
 const OTHER_TENANT: Entrance = {
   result: { passed: false, code: null, message: 'A request with this host and path names another tenant.' },
+  response: { status: null, code: null },
+}
+/** For a token with a tenant limit: it cannot probe ids and domains of other tenants. */
+const NOT_NAMED: Entrance = {
+  result: { passed: false, code: null, message: 'A request with this host and path does not name the tenant.' },
   response: { status: null, code: null },
 }
 const UNKNOWN: Entrance = {
@@ -59,8 +65,8 @@ export class Resolution {
   async #byDomain(id: string, request: GuardedRequest): Promise<Entrance> {
     const candidate = await fromCustomDomain()(request)
     const owner = candidate && (await this.#find(candidate))
-    if (owner === undefined) return UNKNOWN
-    return owner === id ? PASSED : OTHER_TENANT
+    if (owner === id) return PASSED
+    return owner === undefined || hasTenantLimit() ? UNKNOWN : OTHER_TENANT
   }
 
   async #byGuard(id: string, guard: Guard, request: GuardedRequest): Promise<Entrance> {
@@ -69,8 +75,9 @@ export class Resolution {
       if (pathClass === 'ignored' || pathClass === 'central') return unguarded(pathClass)
       if (!candidate) return pathClass === 'universal' ? unguarded(pathClass) : rejected(TenantNotIdentified.code, 400)
       const found = await this.#find(candidate)
-      if (found === undefined) return rejected(TenantNotFound.code, 404)
-      return found === id ? PASSED : OTHER_TENANT
+      if (found === id) return PASSED
+      if (hasTenantLimit()) return NOT_NAMED
+      return found === undefined ? rejected(TenantNotFound.code, 404) : OTHER_TENANT
     } catch (error) {
       return TenantNotIdentified.matches(error) && error instanceof TenancyError
         ? rejected(error.code, error.status)
@@ -84,6 +91,8 @@ export class Resolution {
     return TENANT_ID.test(candidate.id) ? (await this.#registry.find(candidate.id))?.tenant.id : undefined
   }
 }
+
+const hasTenantLimit = (): boolean => (currentContext().grant?.tenants ?? null) !== null
 
 const unguarded = (pathClass: string): Entrance => ({
   result: { passed: null, message: `The guard admits this request without a tenant: the path is ${pathClass}.` },

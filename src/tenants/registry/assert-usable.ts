@@ -23,7 +23,7 @@ export const USABLE_RULES = [
   {
     check: 'ready',
     assert({ status }: Usable): void {
-      if (status === 'active') return
+      if (status === 'active' || status === 'suspended') return
       throw TenantNotReady('The tenant is not ready yet.', { retryAfterSeconds: NOT_READY_RETRY_SECONDS })
     },
   },

@@ -7,4 +7,4 @@ import { KINDS, openSubject, SLOW_KINDS } from './subject.fixture.ts'
 for (const kind of SLOW_KINDS)
   await isolationSuite(kind, () => openSubject(inject('postgresUrl'), kind), KINDS[kind]?.engine)
 
-leakTests(Object.keys(KINDS), 3_000)
+leakTests(Object.keys(KINDS), 1_500)

@@ -93,7 +93,7 @@ beforeAll(async () => {
   await stripe.customers.update(customer.id, { name: `${PERSON.name} II`, metadata: { other: PERSON.phone } })
   await stripe.subscriptions.cancel(id, { cancellation_details: { comment: PERSON.text } })
   provider.deleteCustomer(customer.id)
-}, 60_000)
+})
 afterAll(() => open.end())
 
 const eventsOf = (): Record<string, any>[] => open.provider.events.map((event) => structuredClone(event) as any)

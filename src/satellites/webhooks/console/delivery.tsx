@@ -16,7 +16,7 @@ import { useCommonSearch, useParams } from '../../../console/routing/router.tsx'
 import { type DeliveryDetail, hrefOf, kindOf, type Owner, operationOf, paramsOf, useOwner } from './api.ts'
 import { AttemptDetail, AttemptDiff, Attempts } from './attempts.tsx'
 import { DeliveryState } from './delivery-list.tsx'
-import { Header } from './frame.tsx'
+import { Header, PartHeading } from './frame.tsx'
 import { isSuccess, plannedAttempts, Schedule } from './schedule.tsx'
 import { text } from './text.ts'
 
@@ -85,10 +85,10 @@ function Delivery({ owner, delivery, parents }: DeliveryProps) {
       </p>
       <div className="delivery">
         <div>
-          <h3 className="part-heading">{text.schedule}</h3>
+          <PartHeading owner={owner}>{text.schedule}</PartHeading>
           <p className="faint">{text.scheduleText}</p>
           <Schedule attempts={planned} />
-          <h3 className="part-heading">{text.attempts}</h3>
+          <PartHeading owner={owner}>{text.attempts}</PartHeading>
           {planned.length === 0 ? (
             <p className="faint">{text.noAttempts}</p>
           ) : (
@@ -111,7 +111,7 @@ function Delivery({ owner, delivery, parents }: DeliveryProps) {
               [text.deliveredAt]: delivery.deliveredAt && <ExactTime at={delivery.deliveredAt} />,
             }}
           />
-          <h3 className="part-heading">{text.payload}</h3>
+          <PartHeading owner={owner}>{text.payload}</PartHeading>
           <Json value={payload} label={text.payload} />
         </aside>
       </div>

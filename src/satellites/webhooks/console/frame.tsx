@@ -43,3 +43,9 @@ export const Header = ({ owner, title, parents, lead, children }: HeaderProps) =
     )}
   </>
 )
+
+/** Heading of a part of the page, one level below its header. */
+export const PartHeading = ({ owner, children }: { readonly owner: Owner; readonly children: ReactNode }) => {
+  const Level = owner === null ? 'h2' : 'h3'
+  return <Level className="part-heading">{children}</Level>
+}

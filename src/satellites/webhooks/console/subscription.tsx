@@ -21,7 +21,7 @@ import { hrefOf, kindOf, operationOf, paramsOf, useOwner, validTime, type Webhoo
 import { Bars } from './bars.tsx'
 import { DeliveryList } from './delivery-list.tsx'
 import { EditSubscription } from './forms.tsx'
-import { Header } from './frame.tsx'
+import { Header, PartHeading } from './frame.tsx'
 import { Health } from './subscriptions.tsx'
 import { text } from './text.ts'
 
@@ -65,7 +65,7 @@ export default function Subscription() {
             </Card>
           )}
         </div>
-        <h3 className="part-heading">{text.deliveries}</h3>
+        <PartHeading owner={owner}>{text.deliveries}</PartHeading>
         <DeliveryList owner={owner} list={list} query={query} />
       </div>
       {panel.id === 'edit' && isPermitted(operationOf(owner, 'webhooks.update')) && (

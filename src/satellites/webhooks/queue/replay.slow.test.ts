@@ -71,4 +71,4 @@ test('concurrent replays, retries and workers send one request for each claim, l
     expect(requests.get(deliveryId)).toHaveLength(attemptCount)
     expect(attemptCount).toBeGreaterThan(1)
   }
-}, 120_000)
+})

@@ -73,7 +73,7 @@ test('a restore fails and keeps the tenant on its server when the server has ses
   }
   expect(await environment.tenancy.tenants.get(tenantId)).toMatchObject({ placement: 'far', status: 'active' })
   expect(await environment.notes('busy')).toEqual(['first', 'late'])
-}, 60_000)
+})
 
 test('a restore uses another server when the server is unavailable, and closes the former storage after its return', async () => {
   const backupId = await backedUp('away')
