@@ -27,6 +27,10 @@ export const cards = () => inOrder(permitted(modules.flatMap((module) => module.
 export const homeCards = () => inOrder(permitted(modules.flatMap((module) => module.home ?? [])))
 export const headerLines = () => inOrder(permitted(modules.flatMap((module) => module.header ?? [])))
 export const bars = () => inOrder(permitted(modules.flatMap((module) => module.bars ?? [])))
+export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
+/** Keys that have an effect now. */
+export const globalKeys = () =>
+  permitted(modules.flatMap((module) => module.keys ?? [])).filter(({ isAvailable }) => isAvailable())
 export const allActions = (): Action[] => permitted(modules.flatMap(({ actions = [] }) => actions))
 
 /** Permitted actions that apply to the present state of an object. */
