@@ -30,25 +30,27 @@ export default function Migrations() {
   )
   const versions = data?.versions ?? []
   return (
-    <>
-      <PageHeader title={text.migrations}>
-        {isPermitted('migrationRuns.start') && versions.some(isBehind) && (
-          <Button variant="primary" onClick={() => setStarting(true)}>
-            {text.start}…
-          </Button>
-        )}
-      </PageHeader>
-      <Section title={text.versions}>
-        {error && !data && <ProblemView error={error} onRetry={refetch} />}
-        {!data && !error && <Skeleton rows={3} />}
-        {data && versions.length === 0 && <p className="faint">{text.noVersions}</p>}
-        {versions.length > 0 && <Versions versions={versions} />}
-        {versions.length > 0 && !versions.some(isBehind) && <p className="faint after">{text.nothing}</p>}
-      </Section>
-      {isPermitted('migrationRuns.list') && <Runs />}
+    <div className="with-panel">
+      <div>
+        <PageHeader title={text.migrations}>
+          {isPermitted('migrationRuns.start') && versions.some(isBehind) && (
+            <Button variant="primary" onClick={() => setStarting(true)}>
+              {text.start}…
+            </Button>
+          )}
+        </PageHeader>
+        <Section title={text.versions}>
+          {error && !data && <ProblemView error={error} onRetry={refetch} />}
+          {!data && !error && <Skeleton rows={3} />}
+          {data && versions.length === 0 && <p className="faint">{text.noVersions}</p>}
+          {versions.length > 0 && <Versions versions={versions} />}
+          {versions.length > 0 && !versions.some(isBehind) && <p className="faint after">{text.nothing}</p>}
+        </Section>
+        {isPermitted('migrationRuns.list') && <Runs />}
+      </div>
       {isStarting && <StartRun versions={versions} onClose={() => setStarting(false)} />}
       {panel.id && <RunPanel runId={panel.id} onClose={panel.close} />}
-    </>
+    </div>
   )
 }
 
@@ -89,10 +91,10 @@ const COLUMNS: readonly Column<Run>[] = [
     key: 'state',
     title: text.state,
     cell: (run) => (
-      <span className="lead-line">
+      <>
         <Status state={run.state} />
-        {isRunning(run) && run.isCancelled && <span className="faint">{text.cancelling}</span>}
-      </span>
+        {isRunning(run) && run.isCancelled && <span className="faint"> {text.cancelling}</span>}
+      </>
     ),
   },
   { key: 'progress', title: text.progress, cell: (run) => text.progressOf(finishedOf(run), run.total) },
