@@ -148,6 +148,7 @@ export type IconName =
   | 'billing'
   | 'system'
   | 'transfers'
+  | 'migrations'
   | 'plans'
   | 'key'
   | 'person'
