@@ -3,6 +3,14 @@ import { counted, formatNumber } from '../../../console/components/base/text.ts'
 
 export const text = {
   migrations: 'Migrations',
+  migration: 'Migration',
+  noMigrations: 'The storage has no migrations.',
+  states: {
+    applied: 'Applied',
+    pending: 'Pending',
+    unknown: 'Not in this release',
+    edited: 'Changed after it was run',
+  },
   versions: 'Versions of tenants',
   noVersions: 'No active or suspended tenants',
   last: 'Last migration',
