@@ -19,7 +19,9 @@ export function MigrationsOfTenant({ id }: { readonly id: string }) {
             key: migration,
             cells: [
               <code key="name">{migration}</code>,
-              state === 'applied' ? text.states[state] : <Badge tone="warning">{text.states[state]}</Badge>,
+              <Badge key="state" tone={state === 'applied' ? undefined : 'warning'}>
+                {text.states[state]}
+              </Badge>,
             ],
           }))}
         />
