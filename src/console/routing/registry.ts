@@ -1,7 +1,7 @@
 /** The loaded modules, filtered by the operations that the session permits. */
 import type { OperationName } from '../api/contract.ts'
 import { isPermitted } from '../data/session.ts'
-import type { Action, ConsoleModule, Screen, Tab } from '../module.ts'
+import type { Action, ConsoleModule, Restoration, Screen, Tab } from '../module.ts'
 
 interface Needing {
   readonly needs: readonly OperationName[]
@@ -27,6 +27,9 @@ export const cards = () => inOrder(permitted(modules.flatMap((module) => module.
 export const homeCards = () => inOrder(permitted(modules.flatMap((module) => module.home ?? [])))
 export const headerLines = () => inOrder(permitted(modules.flatMap((module) => module.header ?? [])))
 export const bars = () => inOrder(permitted(modules.flatMap((module) => module.bars ?? [])))
+/** Restorations of a kind of object. */
+export const restorationsOf = (kind: string): Restoration[] =>
+  permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
 export const allActions = (): Action[] => permitted(modules.flatMap(({ actions = [] }) => actions))
 
 /** Permitted actions that apply to the present state of an object. */

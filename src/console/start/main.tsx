@@ -28,10 +28,12 @@ async function show(session: Session): Promise<void> {
   const modules = await loadModules(session)
   registerModules(modules)
   const tenant = modules.find(({ tenantFrame }) => tenantFrame)?.tenantFrame
+  const tenantAt = modules.find(({ tenantAt }) => tenantAt)?.tenantAt
   const router = createConsoleRouter({
     Shell: Frame,
     Home: () => import('../shell/home.tsx'),
     Tenant: tenant as View,
+    TenantAt: tenantAt,
     NotFound,
     Forbidden,
     Failed,

@@ -2,6 +2,7 @@
 import { defineConsoleModule } from '../../console/module.ts'
 import { actions } from './actions.ts'
 import { text } from './base/text.ts'
+import { restorations } from './restorations.ts'
 import { transferActions } from './transfers/actions.ts'
 import { text as transferText } from './transfers/text.ts'
 
@@ -64,4 +65,5 @@ export default defineConsoleModule({
     { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
   ],
   actions: [...actions, ...transferActions],
+  restorations,
 })

@@ -1,4 +1,4 @@
-/** The history of an object: key `h`. */
+/** The history of an object: key `h`. The state of a tenant at a time. */
 
 import type { Action } from '../../../console/module.ts'
 import { BASE, tenantHref } from '../../../console/routing/links.ts'
@@ -13,7 +13,7 @@ const KINDS: Readonly<Record<string, (object: any) => { readonly tenantId: strin
   quota: ({ tenantId }) => ({ tenantId, target: `quotas:${tenantId}` }),
 }
 
-export const actions: readonly Action[] = Object.entries(KINDS).map(([kind, targetOf]) => ({
+const histories: readonly Action[] = Object.entries(KINDS).map(([kind, targetOf]) => ({
   name: `auditLogs.history.${kind}`,
   title: text.history,
   target: kind,
@@ -25,3 +25,13 @@ export const actions: readonly Action[] = Object.entries(KINDS).map(([kind, targ
     go(tenantHref(tenantId, 'audit', { target }).slice(BASE.length))
   },
 }))
+
+export const showAt: Action = {
+  name: 'auditLogs.showAt',
+  title: text.showAt,
+  target: 'tenant',
+  needs: ['tenants.at', 'auditLogs.list'],
+  view: () => import('./at/show.tsx'),
+}
+
+export const actions = [...histories, showAt]
