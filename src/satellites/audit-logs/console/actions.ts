@@ -3,6 +3,7 @@
 import type { Action } from '../../../console/module.ts'
 import { BASE, tenantHref } from '../../../console/routing/links.ts'
 import { go } from '../../../console/routing/router.tsx'
+import { showAt } from './at/action.ts'
 import { text } from './text.ts'
 
 /** Kinds of objects, with the targets of their entries. */
@@ -25,13 +26,5 @@ const histories: readonly Action[] = Object.entries(KINDS).map(([kind, targetOf]
     go(tenantHref(tenantId, 'audit', { target }).slice(BASE.length))
   },
 }))
-
-export const showAt: Action = {
-  name: 'auditLogs.showAt',
-  title: text.showAt,
-  target: 'tenant',
-  needs: ['tenants.at', 'auditLogs.list'],
-  view: () => import('./at/show.tsx'),
-}
 
 export const actions = [...histories, showAt]

@@ -7,8 +7,8 @@ import { Badge } from '../../../../console/components/base/status.tsx'
 import { ExactTime } from '../../../../console/components/base/time.tsx'
 import { SimpleTable } from '../../../../console/components/lists/simple-table.tsx'
 import { tenantHref } from '../../../../console/routing/links.ts'
-import { text } from '../text.ts'
 import type { TenantAt } from './objects.tsx'
+import { text } from './text.ts'
 
 const FIRST = 50
 
@@ -17,24 +17,24 @@ type Change = TenantAt['changes'][number]
 export function Changes({ at: { tenantId, changes, until } }: { at: TenantAt }) {
   const [isWhole, setWhole] = useState(false)
   const shown = isWhole ? changes : changes.slice(0, FIRST)
-  const title = text.at.changes(changes.length)
+  const title = text.changes(changes.length)
   return (
     <Section title={title}>
       <p className="faint">
-        {text.at.after} <ExactTime at={until} />
+        {text.after} <ExactTime at={until} />
       </p>
       {changes.length === 0 ? (
-        <p>{text.at.noChanges}</p>
+        <p>{text.noChanges}</p>
       ) : (
         <SimpleTable
           label={title}
-          columns={text.at.columns}
+          columns={text.columns}
           rows={shown.map((change) => ({ key: change.id, cells: cellsOf(change, tenantId) }))}
         />
       )}
       {shown.length < changes.length && (
         <div className="table-more">
-          <Button onClick={() => setWhole(true)}>{text.at.allChanges(changes.length)}</Button>
+          <Button onClick={() => setWhole(true)}>{text.allChanges(changes.length)}</Button>
         </div>
       )}
     </Section>
@@ -44,8 +44,8 @@ export function Changes({ at: { tenantId, changes, until } }: { at: TenantAt }) 
 const cellsOf = (change: Change, tenantId: string) => {
   const { id, action, target, actor, before, after, createdAt, outcome } = change
   const marks = [
-    change.isSealed && text.at.sealed,
-    change.isErased ? text.at.erased : change.isEncrypted && text.at.encrypted,
+    change.isSealed && text.sealed,
+    change.isErased ? text.erased : change.isEncrypted && text.encrypted,
   ].filter((mark) => mark !== false)
   return [
     <ExactTime key="time" at={createdAt} />,
@@ -55,7 +55,7 @@ const cellsOf = (change: Change, tenantId: string) => {
     </span>,
     <span key="actor" className="with-badge">
       <span>{actor.name}</span>
-      {outcome === 'failure' && <Badge tone="bad">{text.outcomes.failure}</Badge>}
+      {outcome === 'failure' && <Badge tone="bad">{text.failure}</Badge>}
       {marks.map((mark) => (
         <Badge key={mark}>{mark}</Badge>
       ))}

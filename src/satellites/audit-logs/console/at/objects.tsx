@@ -10,18 +10,18 @@ import { ExactTime } from '../../../../console/components/base/time.tsx'
 import type { Action, Restoration } from '../../../../console/module.ts'
 import { tenantHref } from '../../../../console/routing/links.ts'
 import { restorationsOf } from '../../../../console/routing/registry.ts'
-import { text } from '../text.ts'
 import type { Restorable } from './restore.tsx'
+import { text } from './text.ts'
 
 export type TenantAt = Result<'tenants.at'>
 type TenantObject = TenantAt['objects'][number]
 type States = Readonly<Record<string, unknown>>
 
-const KINDS = Object.keys(text.at.kinds) as (keyof typeof text.at.kinds)[]
+const KINDS = Object.keys(text.kinds) as (keyof typeof text.kinds)[]
 /** Not registered: only this page starts it. */
 const restore: Action<Restorable> = {
   name: 'auditLogs.restore',
-  title: text.at.restore,
+  title: text.restore,
   target: 'state',
   needs: [],
   view: () => import('./restore.tsx'),
@@ -34,7 +34,7 @@ export function Objects({ at, hasEnd }: { at: TenantAt; hasEnd: boolean }) {
   return (
     <>
       {at.tenant && <TenantCard at={at} state={at.tenant} hasEnd={hasEnd} />}
-      {at.objects.length === 0 && <p className="faint">{text.at.noObjects}</p>}
+      {at.objects.length === 0 && <p className="faint">{text.noObjects}</p>}
       {KINDS.map((kind) => {
         const objects = byKind.get(kind)
         return objects && <Kind key={kind} kind={kind} objects={objects} at={at} hasEnd={hasEnd} />
@@ -45,16 +45,16 @@ export function Objects({ at, hasEnd }: { at: TenantAt; hasEnd: boolean }) {
 
 function TenantCard({ at, state, hasEnd }: { at: TenantAt; state: States; hasEnd: boolean }) {
   const { name, status, maintenance, domains, isolation, placement, metadata } = state
-  const { members } = text.at
+  const { members } = text
   return (
-    <Card title={text.at.tenant}>
+    <Card title={text.tenant}>
       <Facts
         facts={{
           [members.name]: shown(name),
           [members.status]: typeof status === 'string' && <Status state={status} />,
           [members.plan]: at.plan,
-          [members.maintenance]: maintenance ? <Maintenance state={maintenance as States} /> : text.at.notInMaintenance,
-          [members.domains]: Array.isArray(domains) && domains.length > 0 ? domains.join(', ') : text.at.noDomains,
+          [members.maintenance]: maintenance ? <Maintenance state={maintenance as States} /> : text.notInMaintenance,
+          [members.domains]: Array.isArray(domains) && domains.length > 0 ? domains.join(', ') : text.noDomains,
           [members.isolation]: shown(isolation),
           [members.placement]: shown(placement),
           [members.metadata]: shown(metadata),
@@ -67,11 +67,11 @@ function TenantCard({ at, state, hasEnd }: { at: TenantAt; state: States; hasEnd
 
 const Maintenance = ({ state: { since, message } }: { state: States }) => (
   <>
-    {text.at.inMaintenance}
+    {text.inMaintenance}
     {typeof since === 'string' && (
       <>
         {' '}
-        {text.at.since} <ExactTime at={since} />
+        {text.since} <ExactTime at={since} />
       </>
     )}
     {typeof message === 'string' && <>: “{message}”</>}
@@ -79,7 +79,7 @@ const Maintenance = ({ state: { since, message } }: { state: States }) => (
 )
 
 interface KindProps {
-  readonly kind: keyof typeof text.at.kinds
+  readonly kind: keyof typeof text.kinds
   readonly objects: readonly TenantObject[]
   readonly at: TenantAt
   readonly hasEnd: boolean
@@ -89,7 +89,7 @@ function Kind({ kind, objects, at, hasEnd }: KindProps) {
   const existing = objects.filter(({ state }) => state !== null)
   const absent = objects.filter(({ state }) => state === null)
   return (
-    <Section title={text.at.kinds[kind]}>
+    <Section title={text.kinds[kind]}>
       <div className="cards">
         {existing.map((one) => (
           <ObjectCard key={one.target} object={one} at={at} hasEnd={hasEnd} />
@@ -97,7 +97,7 @@ function Kind({ kind, objects, at, hasEnd }: KindProps) {
       </div>
       {absent.length > 0 && (
         <p className="faint">
-          {text.at.absent} {absent.map(({ target }) => titleOf(target, at)).join(', ')}
+          {text.absent} {absent.map(({ target }) => titleOf(target, at)).join(', ')}
         </p>
       )}
     </Section>
@@ -107,8 +107,8 @@ function Kind({ kind, objects, at, hasEnd }: KindProps) {
 /** The branding and the single sign-on of a tenant have its id as their name. */
 function titleOf(target: string, { tenantId }: TenantAt): string {
   const name = nameOf(target)
-  const kind = target.slice(0, target.indexOf(':')) as keyof typeof text.at.kinds
-  return name === tenantId ? text.at.kinds[kind] : name
+  const kind = target.slice(0, target.indexOf(':')) as keyof typeof text.kinds
+  return name === tenantId ? text.kinds[kind] : name
 }
 
 function ObjectCard({ object, at, hasEnd }: { object: TenantObject; at: TenantAt; hasEnd: boolean }) {
@@ -117,15 +117,15 @@ function ObjectCard({ object, at, hasEnd }: { object: TenantObject; at: TenantAt
   return (
     <Card title={titleOf(target, at)}>
       <Facts facts={Object.fromEntries(Object.entries(state).map(([member, value]) => [member, shown(value)]))} />
-      {!isComplete && <p className="faint">{text.at.incomplete}</p>}
+      {!isComplete && <p className="faint">{text.incomplete}</p>}
       {lastChange && (
         <Facts
           facts={{
-            [text.at.lastChange]: (
+            [text.lastChange]: (
               <a href={tenantHref(at.tenantId, 'audit', { open: lastChange.id })}>{lastChange.action}</a>
             ),
-            [text.columns.time]: <ExactTime at={lastChange.createdAt} />,
-            [text.columns.actor]: lastChange.actor.name,
+            [text.time]: <ExactTime at={lastChange.createdAt} />,
+            [text.changedBy]: lastChange.actor.name,
           }}
         />
       )}
@@ -165,12 +165,12 @@ function Restorations({ at, kind, target, state, hasEnd }: RestorationsProps) {
   return (
     <div className="section-actions">
       {offered.map(({ restoration, wanted }) => {
-        const button = restoration.title ?? text.at.restore
+        const button = restoration.title ?? text.restore
         const restorable = { restoration, tenantId, name: nameOf(target), title, time, state: wanted }
         return (
           <Button
             key={button}
-            aria-label={text.at.restoreOf(button, title)}
+            aria-label={text.restoreOf(button, title)}
             onClick={() => void startAction(restore, restorable)}
           >
             {button}

@@ -12,10 +12,10 @@ import { Skeleton } from '../../../../console/components/lists/table.tsx'
 import { useOperation } from '../../../../console/data/queries.ts'
 import { href } from '../../../../console/routing/links.ts'
 import { useParams, usePath, useSearch } from '../../../../console/routing/router.tsx'
-import { showAt } from '../actions.ts'
-import { text } from '../text.ts'
+import { showAt } from './action.ts'
 import { Changes } from './changes.tsx'
 import { Objects, type TenantAt } from './objects.tsx'
+import { text } from './text.ts'
 
 export default function TenantAtPage() {
   const { id = '' } = useParams()
@@ -24,7 +24,7 @@ export default function TenantAtPage() {
   return at === undefined ? (
     <Frame id={id}>
       <PageHeader title={id} />
-      <Empty title={text.at.invalid} />
+      <Empty title={text.invalid} />
     </Frame>
   ) : (
     <Past key={`${id} ${at} ${until}`} id={id} at={at} until={until} />
@@ -44,14 +44,14 @@ function Past({ id, at, until }: { id: string; at: string; until: string | undef
   const name = typeof state?.name === 'string' ? state.name : id
   return (
     <Frame id={id} name={name} at={at} until={until}>
-      <PageHeader title={name} context={text.at.context(at)} lead={state && <Lead at={data} />} />
+      <PageHeader title={name} context={text.context(at)} lead={state && <Lead at={data} />} />
       {error && <ProblemView error={error} onRetry={refetch} />}
       {!data && !error && <Skeleton />}
       {data && (
         <>
-          <p>{text.at.completeness}</p>
-          {data.isTruncated && <p>{text.at.truncated}</p>}
-          {!state && <Empty title={text.at.missing}>{text.at.missingText}</Empty>}
+          <p>{text.completeness}</p>
+          {data.isTruncated && <p>{text.truncated}</p>}
+          {!state && <Empty title={text.missing}>{text.missingText}</Empty>}
           <Objects at={data} hasEnd={until !== undefined} />
           <Changes at={data} />
         </>
@@ -66,7 +66,7 @@ function Lead({ at: { tenantId, tenant, plan } }: { at: TenantAt }) {
     <>
       <Copyable value={tenantId} />
       {typeof status === 'string' && <Status state={status} />}
-      {Boolean(maintenance) && <Badge tone="warning">{text.at.inMaintenance}</Badge>}
+      {Boolean(maintenance) && <Badge tone="warning">{text.inMaintenance}</Badge>}
       {plan && <Badge>{plan}</Badge>}
     </>
   )
@@ -84,23 +84,23 @@ function Frame({ id, name = id, at, until, children }: FrameProps) {
   const path = usePath()
   return (
     <div className="past">
-      <section className="bar" data-tone="warning" aria-label={text.at.frame}>
+      <section className="bar" data-tone="warning" aria-label={text.frame}>
         <Icon name="warning" />
         <p className="bar-text">
           {at === undefined ? (
-            text.at.invalid
+            text.invalid
           ) : (
             <>
-              {text.at.bar}{' '}
+              {text.bar}{' '}
               <strong>
                 <ExactTime at={at} />
               </strong>
             </>
           )}
         </p>
-        <Button onClick={() => void startAction(showAt, { id, name, at, until })}>{text.at.other}</Button>
+        <Button onClick={() => void startAction(showAt, { id, name, at, until })}>{text.other}</Button>
         <LinkButton variant="primary" href={href(path)}>
-          {text.at.back}
+          {text.back}
         </LinkButton>
       </section>
       <div className="past-content">{children}</div>

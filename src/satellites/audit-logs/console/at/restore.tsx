@@ -6,7 +6,7 @@ import { Skeleton } from '../../../../console/components/lists/table.tsx'
 import { etagOf } from '../../../../console/data/etags.ts'
 import { useAction, useOperation } from '../../../../console/data/queries.ts'
 import type { ActionProps, Restoration } from '../../../../console/module.ts'
-import { text } from '../text.ts'
+import { text } from './text.ts'
 
 export interface Restorable {
   readonly restoration: Restoration
@@ -24,7 +24,7 @@ export default function Restore({ target, onClose }: ActionProps<Restorable>) {
   const input = restoration.readInput(tenantId, name)
   const { data: present, error, refetch } = useOperation(restoration.read, input)
   const change = useAction(restoration.change, {
-    done: text.at.restored(title, time),
+    done: text.restored(title, time),
     showsProblem: true,
     onDone: onClose,
   })
@@ -38,18 +38,18 @@ export default function Restore({ target, onClose }: ActionProps<Restorable>) {
   const ifMatch = isMissing ? undefined : etagOf(restoration.read, input)
   return (
     <Confirm
-      title={text.at.restoreTitle(title)}
-      confirm={text.at.confirm}
+      title={text.restoreTitle(title)}
+      confirm={text.confirm}
       isDestructive={false}
-      reason={!isRead ? text.at.loading : isEqual ? text.at.isEqual : undefined}
+      reason={!isRead ? text.loading : isEqual ? text.isEqual : undefined}
       isRunning={change.isRunning}
       problem={change.problem}
       {...(call ? { call: { name: restoration.change, input: call } } : {})}
       onConfirm={() => void change.run(call, ifMatch ? { ifMatch } : {})}
       onClose={onClose}
     >
-      {isEqual ? <p>{text.at.isEqual}</p> : <p>{text.at.restoreText(time)}</p>}
-      {isMissing && <p>{text.at.isMissing}</p>}
+      {isEqual ? <p>{text.isEqual}</p> : <p>{text.restoreText(time)}</p>}
+      {isMissing && <p>{text.isMissing}</p>}
       {!isRead && !error && <Skeleton rows={2} />}
       {error && !isMissing && <ProblemView error={error} onRetry={refetch} isCompact />}
       {isRead && !isEqual && <Diff before={former} after={state} />}

@@ -6,7 +6,7 @@ import { Field, Form } from '../../../../console/components/forms/form.tsx'
 import type { ActionProps } from '../../../../console/module.ts'
 import { BASE, tenantHref } from '../../../../console/routing/links.ts'
 import { go } from '../../../../console/routing/router.tsx'
-import { text } from '../text.ts'
+import { text } from './text.ts'
 
 interface Target {
   readonly id: string
@@ -25,23 +25,15 @@ export default function Show({ target: { id, name, at, until }, onClose }: Actio
     go(tenantHref(id, '', { at: first, until: last }).slice(BASE.length))
   }
   return (
-    <Dialog title={text.at.title(name)} description={text.at.description} onClose={onClose}>
-      <Form operation="tenants.at" submit={text.at.show} onCancel={onClose} onSubmit={show}>
-        <Field
-          name="time"
-          as="datetime-local"
-          isExtra
-          isRequired
-          autoFocus
-          label={text.at.time}
-          defaultValue={proposed}
-        />
+    <Dialog title={text.title(name)} description={text.description} onClose={onClose}>
+      <Form operation="tenants.at" submit={text.show} onCancel={onClose} onSubmit={show}>
+        <Field name="time" as="datetime-local" isExtra isRequired autoFocus label={text.time} defaultValue={proposed} />
         <Field
           name="until"
           as="datetime-local"
           isExtra
-          label={text.at.until}
-          hint={text.at.untilHint}
+          label={text.until}
+          hint={text.untilHint}
           defaultValue={toLocal(until)}
         />
       </Form>
