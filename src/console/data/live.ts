@@ -10,7 +10,7 @@ export const liveStore = createStore(false)
 
 /** Kinds of operations that read data which a change of a kind can alter, in addition to its own kind. */
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
-  tenants: ['transfers', 'backups', 'placements', 'quotas', 'billing', 'plans', 'bulk'],
+  tenants: ['transfers', 'backups', 'placements', 'quotas', 'billing', 'bulk'],
   backups: ['transfers', 'tenants'],
   transfers: ['tenants', 'backups', 'placements'],
   billing: ['tenants', 'quotas'],

@@ -30,6 +30,10 @@ export const bars = () => inOrder(permitted(modules.flatMap((module) => module.b
 /** Restorations of a kind of object. */
 export const restorationsOf = (kind: string): Restoration[] =>
   permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
+export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
+/** Keys that have an effect now. */
+export const globalKeys = () =>
+  permitted(modules.flatMap((module) => module.keys ?? [])).filter(({ isAvailable }) => isAvailable())
 export const allActions = (): Action[] => permitted(modules.flatMap(({ actions = [] }) => actions))
 
 /** Permitted actions that apply to the present state of an object. */

@@ -109,6 +109,9 @@ export function go(path: string, { isReplaced = false } = {}): void {
   else history.push(`${BASE}${path}`)
 }
 
+/** Opens an address of the console: the result of `href`. */
+export const goTo = (address: string): void => go(address.slice(BASE.length) || '/')
+
 /** Calls a listener after each navigation to another path. */
 export const onNavigated = (listener: () => void): (() => void) =>
   present.subscribe('onRendered', ({ pathChanged }: { pathChanged: boolean }) => pathChanged && listener())

@@ -1,6 +1,6 @@
 /** The frame of a tenant's page: header with state and actions, and the tabs. */
 import { useEffect } from 'react'
-import { menuEntriesOf, startAction } from '../../console/components/actions.tsx'
+import { menuEntriesOf, ObjectButtons, startAction } from '../../console/components/actions.tsx'
 import { Button, Copyable } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
 import { PageHeader } from '../../console/components/base/page.tsx'
@@ -118,6 +118,7 @@ function Actions({ tenant }: { tenant: Tenant }) {
           {next.title}
         </Button>
       )}
+      <ObjectButtons kind="tenant" object={tenant} />
       {entries.length > 0 && (
         <MenuTrigger label={text.tenantActions} entries={entries}>
           {text.actions}

@@ -2,13 +2,25 @@
  * Forms of operations: uncontrolled native fields, whose constraint attributes come from the schema of the operation. The browser checks
  * them; the service checks every rule, and its `errors` appear at their fields.
  */
-import { createContext, type FormEvent, type ReactNode, useContext, useId, useRef, useState } from 'react'
+import {
+  createContext,
+  type FormEvent,
+  type KeyboardEvent,
+  type ReactNode,
+  useContext,
+  useId,
+  useRef,
+  useState,
+} from 'react'
 import { bodyRulesOf } from '../../api/bodies.ts'
 import type { Body, FieldRules, OperationName } from '../../api/contract.ts'
 import type { Problem } from '../../data/problem.ts'
 import { Button } from '../base/button.tsx'
 import { ProblemView } from '../base/problem.tsx'
 import { text } from '../base/text.ts'
+
+/** Options of an open list that are shown without scrolling. */
+const MAX_SHOWN = 8
 
 interface Context {
   readonly rules: Readonly<Record<string, FieldRules>>
@@ -97,6 +109,8 @@ interface FieldProps {
   readonly placeholder?: string
   /** Values and texts of a select; default: those of the schema. */
   readonly options?: readonly (readonly [value: string, title: string])[]
+  /** Whether all options are shown, and one click selects one. */
+  readonly isOpen?: boolean
   /** Default: by the type of the member. */
   readonly as?: 'text' | 'textarea' | 'password' | 'email' | 'url' | 'datetime-local'
   readonly defaultValue?: unknown
@@ -115,6 +129,7 @@ export function Field({
   label,
   hint,
   options,
+  isOpen = false,
   as,
   defaultValue,
   none,
@@ -150,7 +165,9 @@ export function Field({
       <label className="label" htmlFor={id}>
         {label}
       </label>
-      {!isBox && <Control rule={rule} as={as} choices={choices} none={none} value={value} shared={shared} />}
+      {!isBox && (
+        <Control rule={rule} as={as} choices={choices} isOpen={isOpen} none={none} value={value} shared={shared} />
+      )}
       {shownHint && (
         <p className="hint" id={`${id}-hint`}>
           {shownHint}
@@ -169,16 +186,22 @@ interface ControlProps {
   readonly rule: FieldRules
   readonly as: FieldProps['as'] | undefined
   readonly choices: readonly (readonly [string, string])[] | undefined
+  readonly isOpen: boolean
   readonly none: string | undefined
   readonly value: unknown
   readonly shared: Readonly<Record<string, unknown>>
 }
 
-function Control({ rule, as, choices, none = text.none, value, shared }: ControlProps) {
+function Control({ rule, as, choices, isOpen, none = text.none, value, shared }: ControlProps) {
   const { type, minLength, maxLength, pattern, minimum, maximum, required } = rule
   if (choices) {
     return (
-      <select {...shared} defaultValue={String(value ?? '')}>
+      <select
+        {...shared}
+        defaultValue={String(value ?? '')}
+        size={isOpen ? Math.min(Math.max(choices.length, 2), MAX_SHOWN) : undefined}
+        onKeyDown={isOpen ? submitOnEnter : undefined}
+      >
         {!required && <option value="">{none}</option>}
         {choices.map(([option, title]) => (
           <option key={option} value={option}>
@@ -199,6 +222,13 @@ function Control({ rule, as, choices, none = text.none, value, shared }: Control
   const limits = { minLength, maxLength, defaultValue: value as string | undefined }
   if (as === 'textarea' || (!as && (maxLength ?? 0) > 300)) return <textarea {...shared} {...limits} rows={3} />
   return <input {...shared} {...limits} type={as ?? 'text'} pattern={pattern} autoComplete="off" />
+}
+
+/** Browsers differ: some do not submit a form by `Enter` in a list. */
+function submitOnEnter(event: KeyboardEvent<HTMLSelectElement>): void {
+  if (event.key !== 'Enter') return
+  event.preventDefault()
+  event.currentTarget.form?.requestSubmit()
 }
 
 const jsonText = (value: unknown): string =>

@@ -4,8 +4,8 @@ import { fromLocal, toLocal } from '../../../../console/components/base/local-ti
 import { Dialog } from '../../../../console/components/dialog.tsx'
 import { Field, Form } from '../../../../console/components/forms/form.tsx'
 import type { ActionProps } from '../../../../console/module.ts'
-import { BASE, tenantHref } from '../../../../console/routing/links.ts'
-import { go } from '../../../../console/routing/router.tsx'
+import { tenantHref } from '../../../../console/routing/links.ts'
+import { goTo } from '../../../../console/routing/router.tsx'
 import { text } from './text.ts'
 
 interface Target {
@@ -22,7 +22,7 @@ export default function Show({ target: { id, name, at, until }, onClose }: Actio
     const [from, to] = [times.time, times.until ?? ''].map(fromLocal)
     const [first, last] = to === undefined ? [from] : [from, to].toSorted()
     onClose()
-    go(tenantHref(id, '', { at: first, until: last }).slice(BASE.length))
+    goTo(tenantHref(id, '', { at: first, until: last }))
   }
   return (
     <Dialog title={text.title(name)} description={text.description} onClose={onClose}>
