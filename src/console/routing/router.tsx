@@ -112,9 +112,18 @@ export function go(path: string, { isReplaced = false } = {}): void {
 /** Opens an address of the console: the result of `href`. */
 export const goTo = (address: string): void => go(address.slice(BASE.length) || '/')
 
-/** Calls a listener after each navigation to another path. */
+interface Rendered {
+  readonly pathChanged: boolean
+  readonly fromLocation?: { readonly search: CommonSearch }
+  readonly toLocation: { readonly search: CommonSearch }
+}
+
+/** Calls a listener after each navigation to another path, or another time. */
 export const onNavigated = (listener: () => void): (() => void) =>
-  present.subscribe('onRendered', ({ pathChanged }: { pathChanged: boolean }) => pathChanged && listener())
+  present.subscribe('onRendered', ({ pathChanged, fromLocation, toLocation }: Rendered) => {
+    const isOtherTime = fromLocation !== undefined && fromLocation.search.at !== toLocation.search.at
+    if (pathChanged || isOtherTime) listener()
+  })
 
 /** Parameters of the path: `useParams().id`. */
 export const useParams = (): Readonly<Record<string, string>> => useRouterParams({ strict: false } as any) as any
