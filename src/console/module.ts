@@ -149,6 +149,11 @@ export interface ConsoleModule {
   readonly palette?: readonly PaletteSource[]
   readonly keys?: readonly GlobalKey[]
   readonly columns?: readonly TenantColumn[]
+  /**
+   * Reads whose every change is an event of the stream: they are read again after one, and not by time. Others also show use, deliveries,
+   * jobs or the time, which no event names.
+   */
+  readonly announced?: readonly OperationName[]
   /** Operations without a screen, each with the reason. */
   readonly notShown?: Readonly<Partial<Record<OperationName, string>>>
 }
@@ -168,5 +173,6 @@ export type IconName =
   | 'key'
   | 'person'
   | 'host'
+  | 'module'
 
 export const defineConsoleModule = (module: ConsoleModule): ConsoleModule => module

@@ -1,5 +1,6 @@
 /** The loaded modules, filtered by the operations that the session permits. */
 import type { OperationName } from '../api/contract.ts'
+import { registerAnnounced } from '../data/live.ts'
 import { isPermitted } from '../data/session.ts'
 import type { Action, ConsoleModule, Restoration, Screen, Tab } from '../module.ts'
 
@@ -11,6 +12,7 @@ const modules: ConsoleModule[] = []
 
 export function registerModules(loaded: readonly ConsoleModule[]): void {
   modules.push(...loaded)
+  registerAnnounced(loaded.flatMap(({ announced = [] }) => announced))
 }
 
 const permitted = <One extends Needing>(all: readonly One[]): One[] => all.filter(({ needs }) => isPermitted(...needs))

@@ -6,6 +6,9 @@ import { restorations } from './restorations.ts'
 import { transferActions } from './transfers/actions.ts'
 import { text as transferText } from './transfers/text.ts'
 
+const ADOPTION = 'Commands show the plan of an adoption, and execute exactly this plan'
+const ERASURE = 'An erasure cannot be undone, as a purge: a command executes it, and prints the signed report'
+
 export default defineConsoleModule({
   name: 'tenants',
   screens: [
@@ -66,4 +69,18 @@ export default defineConsoleModule({
   ],
   actions: [...actions, ...transferActions],
   restorations,
+  announced: ['tenants.get', 'tenants.list', 'plans.list'],
+  notShown: {
+    'tenants.planAdoption': ADOPTION,
+    'tenants.adopt': ADOPTION,
+    'tenants.release': ADOPTION,
+    'tenants.planTableAdoption': ADOPTION,
+    'tenants.adoptTables': ADOPTION,
+    'tenants.releaseTables': ADOPTION,
+    'tenants.erase': ERASURE,
+    'erasures.get': ERASURE,
+    'bulk.list': 'The list of tenants follows the job that it has started',
+    'outbox.mark': 'For programs of hosts that write entries without Tenantry',
+    'outbox.relay': 'For programs of hosts that write entries without Tenantry',
+  },
 })

@@ -58,13 +58,12 @@ export default function TenantPage() {
 
 /** The same heading before and after the tenant is read, so that it keeps the focus. */
 function Header({ id, tenant }: { id: string; tenant: Tenant | undefined }) {
-  const path = usePath()
-  const tab = tabs().find((one) => one.path !== '' && path.split('/')[3] === one.path.split('/')[0])
+  const tab = useTab()
   return (
     <>
       <PageHeader
         title={tenant?.name ?? id}
-        {...(tab ? { context: tab.title } : {})}
+        {...(tab?.path ? { context: tab.title } : {})}
         lead={tenant && <Facts tenant={tenant} />}
       >
         {settings.links.map(({ title, url }) => (
@@ -161,14 +160,22 @@ function Notice({ tenant: { status, failure, purgeAt, suspendedAt, maintenance }
 }
 
 function Tabs({ id }: { id: string }) {
-  const present = usePath().split('/')[3] ?? ''
+  const present = useTab()
   return (
     <nav className="tabs" aria-label={text.tabs}>
       {tabs().map(({ path, title }) => (
-        <a key={path} href={tenantHref(id, path)} aria-current={path === present ? 'page' : undefined}>
+        <a key={path} href={tenantHref(id, path)} aria-current={path === present?.path ? 'page' : undefined}>
           {title}
         </a>
       ))}
     </nav>
   )
+}
+
+/** The listed tab of the present page, or of the page above it. */
+function useTab() {
+  const path = usePath().split('/').slice(3).join('/')
+  return tabs()
+    .filter((tab) => path === tab.path || (tab.path !== '' && path.startsWith(`${tab.path}/`)))
+    .toSorted((a, b) => b.path.length - a.path.length)[0]
 }

@@ -43,6 +43,7 @@ export default defineConsoleModule({
   ],
   actions,
   restorations: [restoration],
+  announced: ['featureFlags.list', 'featureFlags.get'],
   palette: [
     {
       needs: ['featureFlags.listKeys', 'featureFlags.get', 'tenants.list'],
