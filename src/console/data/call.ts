@@ -33,10 +33,20 @@ export function requestOf(name: OperationName, input: AnyInput = {}): { method: 
   if (!route) throw new Problem(403, { code: 'E_FORBIDDEN', detail: `"${token}" may not call ${name}.` })
   const [method = 'GET', path = ''] = route.split(' ')
   const params = (input.params ?? {}) as Readonly<Record<string, string>>
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, key) => encodeURIComponent(params[key] ?? ''))
+  const filled = filledPath(path, params)
+  if (filled === undefined) {
+    throw new Problem(400, { code: 'E_INVALID_REQUEST', detail: 'A value of the address is empty, "." or "..".' })
+  }
   const query = queryText(input.query)
   const url = `${settings.prefix}${filled}${query && `?${query}`}`
   return input.body === undefined ? { method, url } : { method, url, body: JSON.stringify(input.body) }
+}
+
+/** Undefined if a value is empty or a dot segment: the browser would resolve it to the path of another operation. */
+export function filledPath(path: string, params: Readonly<Record<string, string>>): string | undefined {
+  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+  if (names.some((name) => ['', '.', '..'].includes(params[name] ?? ''))) return undefined
+  return path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(params[name] ?? ''))
 }
 
 export function queryText(query: object = {}): string {
