@@ -5,16 +5,18 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { Tenancy } from '../../src/index.ts'
-import { alternate, type Bench, type Result, RUNS, timed } from '../measure.ts'
+import { alternate, type Bench, type Result, timed } from '../measure.ts'
 import { FIVE_TABLES, migrations, withTenancy } from '../tenancy.ts'
 
 const GOAL = 0.5
+/** Each side of a round needs new schemas, whose creation takes longer than their adoption. */
+const ROUNDS = 3
 const digestOf = ({ digest }: { readonly digest: string }) => ({ digest })
 
 export const adoption = {
   name: 'adoption',
   run: ({ postgresUrl, quick, say }: Bench): Promise<Result[]> =>
-    withTenancy(postgresUrl, (tenancy, url) => measured(say, tenancy, url, quick ? 10 : 100)),
+    withTenancy(postgresUrl, (tenancy, url) => measured(say, tenancy, url, quick ? 10 : 60)),
 }
 
 async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, count: number): Promise<Result[]> {
@@ -58,7 +60,7 @@ async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, co
     return perSecond
   }
   try {
-    const { adopted, executed, text, single } = await alternate(RUNS, {
+    const { adopted, executed, text, single } = await alternate(ROUNDS, {
       executed: async () => {
         const ids = await made()
         const requests: Parameters<Tenancy['tenants']['adoptions']['adopt']>[0][] = []
