@@ -7,13 +7,16 @@ const root = import.meta.dirname
 const vendor = join('http', 'pages', 'vendor')
 
 rmSync(join(root, 'dist'), { recursive: true, force: true })
-execFileSync(
-  process.execPath,
-  [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', join(root, 'tsconfig.build.json')],
-  {
-    stdio: 'inherit',
-  },
-)
+const compile = (configuration: string) =>
+  execFileSync(
+    process.execPath,
+    [join(root, 'node_modules', 'typescript', 'bin', 'tsc'), '-p', join(root, configuration)],
+    {
+      stdio: 'inherit',
+    },
+  )
+compile('tsconfig.build.json')
+compile(join('src', 'console', 'tsconfig.types.json')) // declarations of `tenantry/console`
 cpSync(join(root, 'src', vendor), join(root, 'dist', vendor), { recursive: true })
 execFileSync(
   process.execPath,

@@ -14,6 +14,7 @@ import { backups } from './cases/backups.ts'
 import { billingReceiver } from './cases/billing-receiver.ts'
 import { churn } from './cases/churn.ts'
 import { coldTenants } from './cases/cold-tenants.ts'
+import { consoleScreens } from './cases/console.ts'
 import { erasing } from './cases/erasing.ts'
 import { flags } from './cases/flags.ts'
 import { guardAlone } from './cases/guard.ts'
@@ -57,6 +58,7 @@ const cases: readonly Case[] = [
   erasing,
   paging,
   scrape,
+  consoleScreens,
 ]
 
 const { values } = parseArgs({

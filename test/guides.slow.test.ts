@@ -93,6 +93,26 @@ test(
   COMPILER_LIMIT_MS,
 )
 
+test(
+  'the console modules of the guides compile against tenantry/console',
+  async () => {
+    const modules = blocks.filter(({ language }) => language === 'tsx')
+    expect(modules.length).toBeGreaterThan(0)
+    const folder = join(directory, 'console')
+    await mkdir(folder)
+    for (const { name, text } of modules) await writeFile(join(folder, `${name}.tsx`), text)
+    const config = {
+      extends: join(ROOT, 'src/console/tsconfig.json'),
+      compilerOptions: { rootDir: '/', typeRoots: [join(ROOT, 'node_modules/@types')] },
+      include: ['*.tsx'],
+      files: [join(ROOT, 'src/console/style/files.d.ts')],
+    }
+    await writeFile(join(folder, 'tsconfig.json'), JSON.stringify(config))
+    expect((await checked(folder)).filter(Boolean)).toEqual([])
+  },
+  COMPILER_LIMIT_MS,
+)
+
 /** Name of a file from the first line of its block, such as `// main.ts` or `// lib/tenancy.ts`, if no other block has it: blocks import each other by it. */
 function fileIn(text: string, modules: readonly { readonly text: string }[]): string | undefined {
   const [line, name] = /^\/\/ ([\w./[\]-]+)\.ts\n/.exec(text) ?? []
@@ -109,12 +129,12 @@ async function linkOrms(packages: string): Promise<void> {
 }
 
 /** Lines of the compiler's output. */
-const checked = (): Promise<string[]> =>
+const checked = (folder = directory): Promise<string[]> =>
   new Promise((resolve, reject) => {
     execFile(
       join(ROOT, 'node_modules/.bin/tsc'),
       ['-p', '.', '--pretty', 'false'],
-      { cwd: directory },
+      { cwd: folder },
       (error, output) => {
         if (error && output === '') reject(error)
         else resolve(output.split('\n'))

@@ -22,6 +22,7 @@ beforeAll(() => {
   const [archive = ''] = globSync('*.tgz', { cwd: directory })
   execFileSync('tar', ['xzf', archive, '-C', join(packages, 'tenantry'), '--strip-components=1'], { cwd: directory })
   cpSync(join(ROOT, 'test/types'), directory, { recursive: true })
+  cpSync(join(ROOT, 'test/console/types/module.tsx'), join(directory, 'module.tsx'))
   writeFileSync(join(directory, 'package.json'), '{ "type": "module" }')
 }, LIMIT_MS)
 afterAll(() => rmSync(directory, { recursive: true, force: true }))
@@ -64,6 +65,21 @@ test(
     expect(Number(count)).toBeGreaterThan(10_000) // it has compiled
     expect(Number(count)).toBeLessThan(MAX_INSTANTIATIONS)
     expect(lines.filter((line) => line.includes('error TS'))).toEqual([])
+  },
+  LIMIT_MS,
+)
+
+test(
+  'a console module of a host compiles against the packed package with the types of React only',
+  () => {
+    const browser = { lib: ['es2024', 'dom', 'dom.iterable'], jsx: 'react-jsx', types: [], skipLibCheck: false }
+    const lines = compiled(['module.tsx'], browser, '--listFiles')
+    expect(lines.filter((line) => line.includes('error TS'))).toEqual([])
+    const packages = lines.flatMap(
+      (line) => /node_modules\/((?:@[^/]+\/)?[^/]+)\/(?!.*node_modules)/.exec(line)?.[1] ?? [],
+    )
+    const ours = new Set(packages.filter((name) => !name.startsWith('@typescript')))
+    expect([...ours].toSorted()).toEqual(['@types/react', 'csstype', 'tenantry'])
   },
   LIMIT_MS,
 )

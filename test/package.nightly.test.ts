@@ -104,6 +104,16 @@ describe('the published package', () => {
     )
   })
 
+  test('an import of tenantry/console in Node fails with the reason', () => {
+    const program = "import { Table } from 'tenantry/console'; console.log(Table)"
+    const { status, stderr } = spawnSync(process.execPath, ['--input-type=module', '-e', program], {
+      cwd: ROOT,
+      encoding: 'utf8',
+    })
+    expect(status).toBe(1)
+    expect(stderr).toContain('"tenantry/console" exists only in the page of the console.')
+  })
+
   test.each(['systemd unit', 'container of the Kustomize base'] as const)(
     'the command of the %s serves',
     async (kind) => {

@@ -1,6 +1,6 @@
 /**
  * Removes each satellite from a copy of the project by deleting its folder and its line in service/satellites.ts. The copy
- * must generate, compile, pass its tests, and have every operation except those of the removed satellite. Examples that
+ * must generate, compile, pass its tests, build its console without a trace of the satellite, and have every other operation. Examples that
  * use the satellite are left out.
  */
 import { execFile } from 'node:child_process'
@@ -25,6 +25,7 @@ const TESTS = [
   ...['test/architecture.test.ts', 'test/generated.test.ts', 'src/tenants/tenant/lifecycle.test.ts'],
   ...['test/contract/', '/coverage.test.ts'],
 ]
+const SOURCES = ['--conditions=tenantry-source']
 const run = promisify(execFile)
 
 let copy: string
@@ -53,15 +54,16 @@ test.each(folders)(
     await edit(LIST, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
 
     await inCopy('generate', process.execPath, ['generate.ts'])
-    const configuration = {
-      extends: './tsconfig.json',
-      exclude: ['test/orms', 'test/frameworks/servers', 'test/types', ...programs],
-    }
+    const { exclude } = JSON.parse(await readFile(join(ROOT, 'tsconfig.json'), 'utf8'))
+    const configuration = { extends: './tsconfig.json', exclude: [...exclude, ...programs] }
     await writeFile(join(copy, 'tsconfig.apart.json'), JSON.stringify(configuration))
     await inCopy('compile', join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'tsconfig.apart.json'])
     const vitest = join(ROOT, 'node_modules/.bin/vitest')
     await inCopy('test', vitest, ['run', ...TESTS, '--no-isolate', '--maxWorkers', '2'])
-    await inCopy('start', process.execPath, ['--conditions=tenantry-source', 'src/cli/main.ts', '--help'])
+    await inCopy('compile the console', join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'src/console'])
+    await inCopy('build the console', process.execPath, [...SOURCES, 'src/http/console/build.ts', 'built'])
+    expect(await tracesOf(folder)).toEqual([])
+    await inCopy('start', process.execPath, [...SOURCES, 'src/cli/main.ts', '--help'])
 
     const left = satellites.filter(({ name }) => name !== nameOf(folder))
     expect(left).toHaveLength(folders.length - 1)
@@ -73,6 +75,15 @@ test.each(folders)(
   },
   480_000,
 )
+
+/** Operations of a satellite that the built console of the copy names. */
+async function tracesOf(folder: string): Promise<string[]> {
+  const built = join(copy, 'built')
+  const scripts = readdirSync(built).filter((file) => file.endsWith('.js'))
+  const text = (await Promise.all(scripts.map((file) => readFile(join(built, file), 'utf8')))).join('\n')
+  const { operations = [] } = satellites.find(({ name }) => name === nameOf(folder)) ?? {}
+  return operations.map(({ name }) => name).filter((name) => new RegExp(`["'\`]${name}["'\`]`).test(text))
+}
 
 async function restore(some: readonly string[]): Promise<void> {
   for (const file of some) await cp(join(ROOT, file), join(copy, file))

@@ -65,6 +65,8 @@ export interface Action<Target = any> extends Needing {
   /** A single key, while an object of this kind is shown or selected. */
   readonly key?: string
   readonly isDestructive?: boolean
+  /** Whether the page of the object has a button for it, in addition to the menu. */
+  readonly isButton?: boolean
   /** Whether it applies to the present state of the object. */
   readonly isAvailable?: (target: Target) => boolean
   /** A harmless action, without a dialog. */
@@ -76,6 +78,28 @@ export interface Action<Target = any> extends Needing {
 export interface ActionProps<Target = any> {
   readonly target: Target
   readonly onClose: () => void
+}
+
+/** Objects of a module in the palette: links that match a typed text, the best first. */
+export interface PaletteSource extends Needing {
+  readonly find: (query: string, signal: AbortSignal) => Promise<readonly PaletteEntry[]>
+}
+
+export interface PaletteEntry {
+  readonly id?: string
+  readonly title: string
+  readonly href: string
+  /** Text at the end of the line: the kind of the object. */
+  readonly note?: string
+}
+
+/** A key with `Shift` that has an effect on every screen, also in fields and dialogs. */
+export interface GlobalKey extends Needing {
+  /** `Escape`, as in `KeyboardEvent.key`. */
+  readonly key: string
+  readonly title: string
+  readonly isAvailable: () => boolean
+  readonly run: () => unknown
 }
 
 /** A column that a module adds to the list of tenants. */
@@ -101,7 +125,14 @@ export interface ConsoleModule {
   /** Lines above every screen. */
   readonly bars?: readonly Card<{}>[]
   readonly actions?: readonly Action[]
+  readonly palette?: readonly PaletteSource[]
+  readonly keys?: readonly GlobalKey[]
   readonly columns?: readonly TenantColumn[]
+  /**
+   * Reads whose every change is an event of the stream: they are read again after one, and not by time. Others also show use, deliveries,
+   * jobs or the time, which no event names.
+   */
+  readonly announced?: readonly OperationName[]
   /** Operations without a screen, each with the reason. */
   readonly notShown?: Readonly<Partial<Record<OperationName, string>>>
 }
@@ -117,9 +148,11 @@ export type IconName =
   | 'billing'
   | 'system'
   | 'transfers'
+  | 'migrations'
   | 'plans'
   | 'key'
   | 'person'
   | 'host'
+  | 'module'
 
 export const defineConsoleModule = (module: ConsoleModule): ConsoleModule => module

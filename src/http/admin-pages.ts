@@ -1,8 +1,10 @@
 /** Serves the pages of the admin API: sign-in page, session, console, OpenAPI document and its interactive page. */
 import type { Hono } from 'hono'
 import { z } from 'zod'
+import type { Grant } from '../kernel/base/context.ts'
 import { invalid } from '../kernel/base/errors.ts'
 import type { Authentication } from './authentication.ts'
+import type { HostOperation } from './console/host-operations.ts'
 import type { ConsolePages } from './console/serving.ts'
 import { readBody, requireJson } from './input.ts'
 import { parseJson } from './json.ts'
@@ -30,6 +32,8 @@ export interface AdminPagesOptions {
   readonly readable: readonly string[]
   /** Undefined: the process does not serve the console. */
   readonly console: ConsolePages | undefined
+  /** Operations of the host's satellites that a grant permits. */
+  readonly hostOperations: (grant: Grant) => readonly HostOperation[]
 }
 
 export class AdminPages {
@@ -66,7 +70,7 @@ export class AdminPages {
   }
 
   mount(app: Hono<any>): void {
-    const { prefix, document, readable, authentication } = this.#options
+    const { prefix, document, readable, authentication, console, hostOperations } = this.#options
     const { sessions } = authentication
     const readers = ({ name, grant }: Identity) => {
       if (grant.tenants === null && readable.some((operation) => grant.operations.has(operation))) return
@@ -85,6 +89,9 @@ export class AdminPages {
       if (c.req.header('if-none-match') === etag) return respond(304, null, headers)
       return respond(200, new Uint8Array(body), headers)
     })
+    if (console) {
+      app.get(`${prefix}/session/operations`, (c) => respondJson(200, { data: hostOperations(c.env.identity.grant) }))
+    }
     app.delete(`${prefix}/session`, async (c) => {
       const close = () => sessions.close(c.req.raw, isSecure(c.req.raw))
       return respond(204, null, { 'set-cookie': await c.env.deadline.run(close) })

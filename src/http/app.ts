@@ -18,8 +18,9 @@ import type { Core } from '../tenancy/tenancy.ts'
 import { TENANT_ID } from '../tenants/tenant/tenant.ts'
 import { AdminPages } from './admin-pages.ts'
 import { Authentication, unauthorized } from './authentication.ts'
+import { hostOperations } from './console/host-operations.ts'
 import { ConsoleOptions } from './console/options.ts'
-import { ConsolePages } from './console/serving.ts'
+import { ConsolePages, isBuilt } from './console/serving.ts'
 import type { Identify } from './host-identity.ts'
 import { openApiDocument } from './openapi.ts'
 import { pathOf } from './paths.ts'
@@ -124,15 +125,26 @@ export function createHttp(core: Core, options: HttpOptions = {}): Http {
       prefix,
     ),
   )
+  const ofHost = [...core.satelliteOperations].filter(([name, { length }]) => {
+    const module = modules.get(name)
+    return length > 0 && !(module && isBuilt(module))
+  })
   const consolePages =
     options.console === false
       ? undefined
-      : new ConsolePages({ prefix, options: parsed(ConsoleOptions, options.console ?? {}, 'console'), modules, log })
+      : new ConsolePages({
+          prefix,
+          options: parsed(ConsoleOptions, options.console ?? {}, 'console'),
+          modules,
+          hostSatellites: ofHost.map(([name]) => name),
+          log,
+        })
   const pages = new AdminPages({
     prefix,
     authentication,
     document,
     console: consolePages,
+    hostOperations: hostOperations(new Map(ofHost), document),
     readable: operations.flatMap(({ what: { name, method, scope } }) => (method === 'GET' && !scope ? [name] : [])),
   })
   const runner = new OperationRunner(core, new Idempotency(core.kernel), {

@@ -63,6 +63,7 @@ const RESERVED = [
   'receivers',
   'checks',
   'consoles',
+  'satelliteOperations',
   'tenant',
   'run',
   'current',

@@ -82,6 +82,8 @@ export interface Core<DB = any, N extends Names = Names> extends Scope<DB, N>, H
   readonly receivers: readonly Wired<Receiver>[]
   /** Files of console modules by the name of their part. */
   readonly consoles: ReadonlyMap<string, URL>
+  /** Operations of the satellites, by the name of the satellite. */
+  readonly satelliteOperations: ReadonlyMap<string, readonly AnyOperation[]>
   /** Health checks of satellites, by name, for `health.register`. */
   readonly checks: ReadonlyMap<string, Check>
   /**
@@ -174,6 +176,7 @@ export async function createTenancy<const Satellites extends readonly AnySatelli
       series,
       checks: checksOf(all.filter(isOptional)),
       stop,
+      satelliteOperations: new Map(satellites.map(({ name, operations = [] }) => [name, operations])),
       system: { health, doctor, operations, satellites: satellites.map(({ name }) => name) },
     })
     return Object.assign(core, servicesOf(all.filter(isOptional))) as unknown as Tenancy<Satellites>
@@ -206,7 +209,8 @@ interface Services {
   readonly hostJobs: HostJobs
 }
 
-type Observation = Pick<Core, 'health' | 'doctor' | 'series' | 'checks' | 'stop'> & { readonly system: System }
+type Observed = 'health' | 'doctor' | 'series' | 'checks' | 'satelliteOperations' | 'stop'
+type Observation = Pick<Core, Observed> & { readonly system: System }
 
 function coreOf(parts: readonly WiredPart[], kernel: Kernel, { system, ...observation }: Observation): Core {
   const { tenants, tokens, sessions, scope, hostJobs } = servicesOf(parts) as unknown as Services

@@ -53,6 +53,7 @@ test('a token is created, shown once, limited to its patterns, and revoked', { t
 
   await selectInMenu(page, 'Actions for finance', 'Revoke…')
   await page.getByRole('alertdialog').getByRole('button', { name: 'Revoke' }).click()
+  await page.getByText('Token finance revoked').waitFor()
   await page.getByRole('rowheader', { name: 'finance' }).waitFor({ state: 'detached' })
   expect(await tokenNamed('finance')).toBeUndefined()
   expect(console.complaints).toEqual([])
@@ -65,6 +66,7 @@ test('a session is ended, and its browser asks for a token', { timeout: 2 * LIMI
   const { page } = console
   await selectInMenu(page, 'Actions for reader', 'End session…')
   await page.getByRole('alertdialog').getByRole('button', { name: 'End session' }).click()
+  await page.getByText('Session of reader ended').waitFor()
   await page.getByRole('rowheader', { name: 'reader' }).waitFor({ state: 'detached' })
   const { data } = await opened.call('GET', '/sessions')
   expect(data.map(({ name }: { name: string }) => name)).not.toContain('reader')

@@ -61,3 +61,18 @@ test('the page of the import map finds every name that a module of a host may im
   expect(Object.keys(index.imports)).toEqual(['react', 'react/jsx-runtime', 'tenantry/console'])
   for (const file of Object.values(index.imports)) expect(textOf(file)).toContain('export')
 })
+
+test(
+  'a second process that builds the same folder keeps the files of the first',
+  () => {
+    const target = join(folder, 'cached')
+    const build = () => execFileSync(process.execPath, ['--conditions=tenantry-source', PROGRAM, target])
+    const read = () => statSync(join(target, 'index.json')).ino
+    build()
+    const first = read()
+    build()
+    expect(read()).toBe(first)
+    expect(readdirSync(folder).filter((name) => name.startsWith('cached'))).toEqual(['cached'])
+  },
+  BUILD_LIMIT_MS,
+)

@@ -57,7 +57,8 @@ test('a change by another caller reads the queries of its tenant again, and none
   await page.goto(`${PREFIX}/console/tenants/acme/settings`)
   await heading(page, 'acme')
   await streams.reaches(1)
-  await page.waitForLoadState('load')
+  await page.getByRole('heading', { name: 'Plan', exact: true }).waitFor()
+  await page.waitForLoadState('networkidle') // after the reads that follow the opening of the stream
   const reads: string[] = []
   page.on('request', (request) => reads.push(pathOf(request.url())))
 

@@ -54,9 +54,8 @@ const wideElements = (page: Page) =>
     .filter((element) => element.getBoundingClientRect().right > innerWidth)
     .map((element) => element.outerHTML.slice(0, 120))`)
 
-/** Opens a menu and selects an entry. Menus open once the layers of the page are loaded. */
+/** Opens a menu and selects an entry. */
 export async function selectInMenu(page: Page, button: string, entry: string): Promise<void> {
-  await page.getByRole('region', { name: 'Notifications' }).waitFor({ state: 'attached' })
   await page.getByRole('button', { name: button }).click()
   await page.getByRole('menuitem', { name: entry }).click()
 }

@@ -1,4 +1,5 @@
 /** The shell and the screens of tenants in a browser: sign-in, navigation, list, panel, settings, dialogs, themes, widths. */
+import type { Page, Route } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import {
   type OpenedConsole,
@@ -122,6 +123,50 @@ test('a token of scope read sees screens, and no actions', { timeout: LIMIT_MS }
   expect(await page.getByRole('button', { name: 'New tenant' }).count()).toBe(0)
   expect(await page.getByRole('button', { name: 'Actions' }).count()).toBe(0)
   expect(console.complaints).toEqual([])
+})
+
+describe('a menu whose widget is not loaded yet', () => {
+  /** A page that receives the widget after `load()`. */
+  const opening = async () => {
+    const console = await opened.open('/tenants/acme')
+    const { page } = console
+    const address = page.url()
+    await page.goto('about:blank')
+    const requested = Promise.withResolvers<Route>()
+    await page.route(/menu-popup-/, requested.resolve)
+    await page.goto(address)
+    const button = page.getByRole('button', { name: 'Actions' })
+    await button.waitFor()
+    const load = async () => {
+      const route = await requested.promise
+      await route.continue()
+      await (await route.request().response())?.finished()
+    }
+    return { console, page, button, load }
+  }
+  const isOpen = (page: Page) => page.getByRole('menuitem', { name: 'Suspend…' }).waitFor()
+
+  test('opens after a click', { timeout: LIMIT_MS }, async () => {
+    const { console, page, button, load } = await opening()
+    await using _ = console
+    await button.click()
+    await button.click()
+    await load()
+    await isOpen(page)
+    expect(console.complaints).toEqual([])
+  })
+
+  test('opens after a press during which the widget is loaded', { timeout: LIMIT_MS }, async () => {
+    const { console, page, button, load } = await opening()
+    await using _ = console
+    await button.hover()
+    await page.mouse.down()
+    await load()
+    await page.evaluate('new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)))')
+    await page.mouse.up()
+    await isOpen(page)
+    expect(console.complaints).toEqual([])
+  })
 })
 
 /** tenants.slow.test.ts checks the others, with data. */

@@ -50,7 +50,7 @@ test('the overview shows the failed check, its author and its remedy, which ends
   await access.getByRole('button', { name: 'Activate' }).click()
   await access.getByText('Requests are admitted. No check fails.').waitFor()
   expect(await opened.call('GET', '/tenants/globex')).toMatchObject({ status: 'active' })
-  await page.getByRole('listitem').filter({ hasText: 'tenants.activate' }).first().waitFor()
+  await page.getByRole('listitem').filter({ hasText: 'Activated by admin' }).first().waitFor()
   await access.getByRole('button', { name: /checks/ }).click()
   await access.getByText('Only the host knows whether a caller belongs to the tenant.').waitFor()
   expect(await axeViolations(page)).toEqual([])

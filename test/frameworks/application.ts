@@ -7,6 +7,7 @@ import {
   type Guard,
   type GuardedRequest,
   type Http,
+  type HttpOptions,
   type Tenancy,
   type Tenant,
 } from 'tenantry'
@@ -46,10 +47,10 @@ export interface Application {
 /** The route with a quota. */
 export const LIMITED = 'POST /exports'
 
-export function applicationOf(tenancy: ApplicationTenancy): Application {
+export function applicationOf(tenancy: ApplicationTenancy, options: HttpOptions = {}): Application {
   return {
     tenancy,
-    http: createHttp(tenancy, { adminTokens: [{ name: 'admin', token: ADMIN_TOKEN }] }),
+    http: createHttp(tenancy, { adminTokens: [{ name: 'admin', token: ADMIN_TOKEN }], ...options }),
     guard: tenancy.guard({
       resolve: fromHeader(),
       authorize: (request, { id }) => request.header('x-member-of') === id,

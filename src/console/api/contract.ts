@@ -1,6 +1,8 @@
-/** Types of operations by name, and the constraints of their queries. */
-import type { Operations } from './operations.ts'
-import queries from './queries.json'
+/** Types of operations by name, and of the constraints of their fields. */
+import type { HostOperations } from './host.ts'
+import type { Operations as OwnOperations } from './operations.ts'
+
+interface Operations extends OwnOperations, HostOperations {}
 
 export type OperationName = keyof Operations
 export type Params<Name extends OperationName> = Operations[Name]['params']
@@ -13,7 +15,8 @@ export type Input<Name extends OperationName> = Operations[Name]['input']
 
 /** Constraints of one field, from the JSON Schema of the operation. */
 export interface FieldRules {
-  readonly type?: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object'
+  /** `json`: any value, entered as JSON. */
+  readonly type?: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'json'
   readonly required?: boolean
   readonly minLength?: number
   readonly maxLength?: number
@@ -25,9 +28,8 @@ export interface FieldRules {
   readonly enum?: readonly string[]
   readonly format?: string
   readonly default?: unknown
+  /** Of operations of hosts. */
+  readonly description?: string
 }
 
 export type Rules = Readonly<Record<string, FieldRules>>
-
-/** Constraints of the query of an operation. */
-export const queryRulesOf = (name: OperationName): Rules => (queries as Readonly<Record<string, Rules>>)[name] ?? {}

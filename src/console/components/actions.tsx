@@ -5,6 +5,7 @@ import { notify } from '../data/notices.ts'
 import { createStore, useStore } from '../data/store.ts'
 import type { Action, ActionProps } from '../module.ts'
 import { actionsOf } from '../routing/registry.ts'
+import { Button } from './base/button.tsx'
 import type { MenuEntry } from './menu-entry.ts'
 
 interface Started {
@@ -33,6 +34,16 @@ export const menuEntriesOf = (kind: string, target: unknown): MenuEntry[] =>
     ...(action.key ? { key: action.key } : {}),
     onSelect: () => startAction(action, target),
   }))
+
+/** Buttons of the actions that the page of an object shows. @example <ObjectButtons kind="tenant" object={tenant} /> */
+export const ObjectButtons = ({ kind, object }: { kind: string; object: unknown }) =>
+  actionsOf(kind, object)
+    .filter(({ isButton }) => isButton)
+    .map((action) => (
+      <Button key={action.name} onClick={() => startAction(action, object)}>
+        {action.title}
+      </Button>
+    ))
 
 /** The dialog of the started action. The shell contains it. */
 export function ActionHost() {

@@ -1,6 +1,7 @@
 /** The widget of menus: one popup for all triggers, each of which passes its entries. */
 import { Menu } from '@base-ui/react/menu'
 import type { ComponentProps } from 'react'
+import { keyText } from './key-text.ts'
 import { layers } from './layers.ts'
 import type { MenuEntry } from './menu-entry.ts'
 
@@ -29,7 +30,7 @@ export const MenuPopup = () => (
                   onClick={() => void onSelect?.()}
                 >
                   {title}
-                  {key && <kbd>{key}</kbd>}
+                  {key && <kbd>{keyText(key)}</kbd>}
                 </Menu.Item>
               ),
             )}

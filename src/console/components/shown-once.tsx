@@ -9,12 +9,14 @@ interface ShownOnceProps {
   readonly description: ReactNode
   /** Undefined: the response has none, because an earlier call has returned it. */
   readonly value: string | undefined
+  /** Buttons before the one that closes the dialog. */
+  readonly actions?: ReactNode
   readonly onClose: () => void
   /** Facts below the value. */
   readonly children?: ReactNode
 }
 
-export const ShownOnce = ({ title, description, value, onClose, children }: ShownOnceProps) => (
+export const ShownOnce = ({ title, description, value, actions, onClose, children }: ShownOnceProps) => (
   <Dialog title={title} description={value === undefined ? text.shownEarlier : description} onClose={onClose}>
     {value !== undefined && (
       <p className="shown-once">
@@ -23,6 +25,7 @@ export const ShownOnce = ({ title, description, value, onClose, children }: Show
     )}
     {children}
     <footer>
+      {actions}
       <Button variant="primary" onClick={onClose}>
         {text.done}
       </Button>

@@ -10,36 +10,30 @@ export const liveStore = createStore(false)
 
 /** Kinds of operations that read data which a change of a kind can alter, in addition to its own kind. */
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
-  tenants: ['transfers', 'backups', 'placements', 'quotas', 'billing', 'plans', 'bulk'],
+  tenants: ['transfers', 'backups', 'placements', 'quotas', 'billing', 'bulk', 'migrations', 'migrationRuns'],
   backups: ['transfers', 'tenants'],
   transfers: ['tenants', 'backups', 'placements'],
   billing: ['tenants', 'quotas'],
   webhooks: ['webhookDeliveries'],
   hostWebhooks: ['hostWebhookDeliveries'],
   bulk: ['tenants'],
+  migrationRuns: ['migrations', 'tenants'],
 }
 /** Kinds that summarise changes of every kind. */
 const SUMMARIES: readonly string[] = ['timeline', 'auditLogs', 'attention']
 
-/**
- * Reads whose every change is announced: fresh until an event. Others also show use, deliveries, jobs or the time, which no event names.
- */
-const ANNOUNCED = new Set([
-  'tenants.get',
-  'tenants.list',
-  'plans.list',
-  'featureFlags.list',
-  'featureFlags.get',
-  'branding.get',
-  'sso.get',
-  'settings.list',
-])
+const announced = new Set<string>()
+
+/** Registers reads whose every change is announced: they are fresh until an event. */
+export function registerAnnounced(names: readonly string[]): void {
+  for (const name of names) announced.add(name)
+}
 
 const kindOf = (name: string): string => name.split('.', 1)[0] ?? name
 
 /** Whether events, and not the time, decide when a query is read again. */
 export const isLive = (queryKey: readonly unknown[]): boolean => liveStore.get() && isAnnounced(queryKey)
-export const isAnnounced = ([name]: readonly unknown[]): boolean => ANNOUNCED.has(String(name))
+export const isAnnounced = ([name]: readonly unknown[]): boolean => announced.has(String(name))
 
 /** Whether a query reads data that a change can alter. @param queryKey `[name, input]` */
 export function reads([name, input]: readonly unknown[], { action, tenantId }: Change): boolean {

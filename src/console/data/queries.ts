@@ -4,7 +4,7 @@
  * - A query key is `[name, input]`. Equal calls of several components are one request.
  * - After an action, every mounted query is read again.
  */
-import { keepPreviousData, type UseQueryResult, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
 import { useRef } from 'react'
 import type { Input, OperationName, Query, Result } from '../api/contract.ts'
 import { call, callForResponse, newKey, resultOf } from './call.ts'
@@ -24,6 +24,17 @@ interface ReadOptions<Data = any> {
     | ((query: { readonly state: { readonly data: Data | undefined } }) => number | false)
 }
 
+/** The state of a read. */
+export interface Read<Data> {
+  /** Undefined before the first response. */
+  readonly data: Data | undefined
+  readonly error: Problem | null
+  readonly isFetching: boolean
+  /** Whether the data belongs to the input before this one. */
+  readonly isPlaceholderData: boolean
+  readonly refetch: () => Promise<{ readonly data: Data | undefined }>
+}
+
 /**
  * Reads with a GET operation. An operation that the session does not permit is not called: `data` stays undefined.
  *
@@ -33,7 +44,7 @@ export function useOperation<Name extends OperationName>(
   name: Name,
   input: Input<Name>,
   { enabled = true, ...options }: ReadOptions<Result<Name>> = {},
-): UseQueryResult<Result<Name>, Problem> {
+): Read<Result<Name>> {
   return useQuery<Result<Name>, Problem>({
     queryKey: [name, input],
     queryFn: async ({ signal }) => {

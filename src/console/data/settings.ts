@@ -12,6 +12,10 @@ export interface PageSettings {
   readonly sampleData?: string
   /** Address of each module by the name of its satellite. */
   readonly modules: Readonly<Record<string, string>>
+  /** Names of the satellites whose module is of the host. */
+  readonly hostModules: readonly string[]
+  /** Names of the satellites of the host that have operations. */
+  readonly hostSatellites: readonly string[]
 }
 
 export const root = document.getElementById('console') as HTMLElement

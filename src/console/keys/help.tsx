@@ -1,9 +1,10 @@
 /** The help, `?`: every key that has an effect here. */
 import { useMemo } from 'react'
 import { Dialog } from '../components/dialog.tsx'
+import { keyText } from '../components/key-text.ts'
 import { useStore } from '../data/store.ts'
 import { current } from '../routing/current.ts'
-import { actionsOf, screens } from '../routing/registry.ts'
+import { actionsOf, globalKeys, screens } from '../routing/registry.ts'
 import { helpStore, isMac, KEYS, setSingleKeys, singleKeysStore } from './keys.ts'
 import { text } from './text.ts'
 
@@ -33,7 +34,7 @@ function OpenHelp() {
                     {keys.map((key, index) => (
                       <span key={key}>
                         {index > 0 && <span className="faint"> {text.followedBy} </span>}
-                        <kbd>{key}</kbd>
+                        <kbd>{keyText(key)}</kbd>
                       </span>
                     ))}
                   </dd>
@@ -74,7 +75,12 @@ function groupsOfKeys(): [string, Line[]][] {
   const groups: [string, Line[]][] = [
     [
       text.general,
-      [[[isMac ? '⌘ K' : 'Ctrl K'], text.palette], ...own.filter((line) => !isOfLists(line)), [['Esc'], text.close]],
+      [
+        [[isMac ? '⌘ K' : 'Ctrl K'], text.palette],
+        ...own.filter((line) => !isOfLists(line)),
+        ...globalKeys().map(({ key, title }): Line => [[`Shift ${key}`], title]),
+        [['Escape'], text.close],
+      ],
     ],
     [text.lists, [...own.filter(isOfLists), [['Enter'], text.openRow]]],
     [text.screens, [[['g', 'h'], text.home], ...goto]],

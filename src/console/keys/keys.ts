@@ -2,6 +2,7 @@
  * Keys. A control with `data-key="e"` is clicked by the key `e`; actions of modules name their key; screens are opened by `g` and a letter.
  *
  * - Single keys do nothing in fields, menus and dialogs, and can be disabled.
+ * - Keys of modules with `Shift` have an effect everywhere. They precede the layers of the page, which `Esc` closes.
  */
 
 import { startAction } from '../components/actions.tsx'
@@ -10,7 +11,7 @@ import { notify } from '../data/notices.ts'
 import { createStore } from '../data/store.ts'
 import { current, focusedRow } from '../routing/current.ts'
 import { pathOf } from '../routing/links.ts'
-import { actionsOf, screens } from '../routing/registry.ts'
+import { actionsOf, globalKeys, screens } from '../routing/registry.ts'
 import { go } from '../routing/router.tsx'
 import { text } from './text.ts'
 
@@ -60,8 +61,21 @@ export function listenToKeys(): () => void {
     if (isAfterPrefix ? openScreen(event.key) : runKey(event.key)) event.preventDefault()
     else if (event.key === 'g') prefixUntil = performance.now() + SEQUENCE_MS
   }
+  addEventListener('keydown', onGlobalKey, { capture: true })
   addEventListener('keydown', onKey)
-  return () => removeEventListener('keydown', onKey)
+  return () => {
+    removeEventListener('keydown', onGlobalKey, { capture: true })
+    removeEventListener('keydown', onKey)
+  }
+}
+
+function onGlobalKey(event: KeyboardEvent): void {
+  if (!event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return
+  const found = globalKeys().find(({ key }) => key === event.key)
+  if (!found) return
+  event.preventDefault()
+  event.stopPropagation()
+  void found.run()
 }
 
 /** Whether a key belongs to a field, or to a layer above the page. */

@@ -4,8 +4,7 @@ import { useEffect, useMemo, useState } from 'react'
 import { Palette as List } from '../components/palette-list.tsx'
 import { useStore } from '../data/store.ts'
 import { focusNewHeading } from '../routing/focus.ts'
-import { BASE } from '../routing/links.ts'
-import { go } from '../routing/router.tsx'
+import { goTo } from '../routing/router.tsx'
 import { paletteStore } from './keys.ts'
 import type { Found } from './match.ts'
 import { codeGroup, type Group, localGroups, remoteGroups } from './sources.ts'
@@ -45,7 +44,7 @@ function OpenPalette({ settings }: { settings: readonly Found[] }) {
   const choose = ({ href, run }: Found, inNewTab: boolean) => {
     close()
     if (href && inNewTab) window.open(href, '_blank', 'noopener')
-    else if (href) go(href.slice(BASE.length) || '/')
+    else if (href) goTo(href)
     else run?.()
   }
   return (

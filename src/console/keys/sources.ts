@@ -1,14 +1,13 @@
 /** Entries of the palette: recent objects, tenants, pages, commands, error codes, settings. */
 import { startAction } from '../components/actions.tsx'
-import { call } from '../data/call.ts'
 import { recent } from '../data/recent.ts'
 import { isPermitted, signOut } from '../data/session.ts'
 import type { Action, Screen } from '../module.ts'
 import { current } from '../routing/current.ts'
 import { href, tenantHref } from '../routing/links.ts'
-import { actionsOf, allActions, screens, tabs } from '../routing/registry.ts'
-import { commandsOf, type Found, ranked, score } from './match.ts'
-import { foundObjects } from './objects.ts'
+import { actionsOf, allActions, paletteSources, screens, tabs } from '../routing/registry.ts'
+import { commandsOf, type Found, ranked } from './match.ts'
+import { foundObjects, foundTenants, type Tenant } from './objects.ts'
 import { text } from './text.ts'
 
 export interface Group {
@@ -19,12 +18,6 @@ export interface Group {
 }
 
 const PER_GROUP = 5
-
-interface Tenant {
-  readonly id: string
-  readonly name: string
-  readonly status: string
-}
 
 const group = (value: string, items: readonly Found[], max = PER_GROUP): Group => ({
   value,
@@ -81,13 +74,14 @@ const command = (action: Action, object: unknown, name: string): Found => ({
   run: () => startAction(action, object),
 })
 
-/** Tenants, and commands with a tenant as their object: `suspend acme`. */
+/** Tenants, objects of modules, and commands with a tenant as their object: `suspend acme`. */
 export async function remoteGroups(query: string, signal: AbortSignal): Promise<Group[]> {
   if (query.length < 2) return []
   const hasTenants = isPermitted('tenants.list')
-  const [objects, own, commands] = await Promise.all([
+  const [objects, ofModules, own, commands] = await Promise.all([
     foundObjects(query, signal),
-    hasTenants ? tenants(query, signal) : [],
+    moduleObjects(query, signal),
+    hasTenants ? foundTenants(query, signal) : [],
     hasTenants ? tenantCommands(query, signal) : [],
   ])
   const found = own.map(({ id, name, status }) => ({
@@ -97,12 +91,16 @@ export async function remoteGroups(query: string, signal: AbortSignal): Promise<
     href: tenantHref(id),
     note: status,
   }))
-  return [group(text.groups.objects, objects), group(text.groups.tenants, found), group(text.groups.actions, commands)]
+  return [
+    group(text.groups.objects, [...objects, ...ofModules]),
+    group(text.groups.tenants, found),
+    group(text.groups.actions, commands),
+  ]
 }
 
-const tenants = async (q: string, signal: AbortSignal): Promise<Tenant[]> => {
-  const { data } = await call('tenants.list', { query: { q, limit: 20 } }, { signal })
-  return data.toSorted((a, b) => score(q, b.name, b.id) - score(q, a.name, a.id))
+async function moduleObjects(query: string, signal: AbortSignal): Promise<Found[]> {
+  const found = await Promise.all(paletteSources().map(({ find }) => find(query, signal)))
+  return found.flat().map((entry) => ({ ...entry, value: `object ${entry.href}` }))
 }
 
 async function tenantCommands(query: string, signal: AbortSignal): Promise<Found[]> {
@@ -110,7 +108,7 @@ async function tenantCommands(query: string, signal: AbortSignal): Promise<Found
   const found = commandsOf(query).map(async ({ command: verb, object }) => {
     const matching = ranked(verb, actions)
     if (matching.length === 0) return []
-    const objects = await tenants(object, signal)
+    const objects = await foundTenants(object, signal)
     return objects
       .slice(0, PER_GROUP)
       .flatMap((tenant) =>

@@ -1,6 +1,5 @@
-/** The object that keys and the palette act on: that of the focused row, else that of the page. */
-import { useEffect } from 'react'
-import { createStore } from '../data/store.ts'
+/** The object that keys and the palette act on: that of the focused row, else the innermost one of the page. */
+import { useEffect, useState } from 'react'
 
 export interface Current {
   /** Kind of the object, as `target` of actions: `tenant`. */
@@ -8,18 +7,19 @@ export interface Current {
   readonly object: unknown
 }
 
-const pageStore = createStore<Current | undefined>(undefined)
+/** Objects of the page by the order in which their components were rendered first: an outer one before those inside it. */
+const ofPage = new Map<number, Current>()
+let rendered = 0
 let ofRow: ((row: Element) => Current | undefined) | undefined
 
-/** Declares the object of a page. @example useCurrent('tenant', tenant) */
+/** Declares the object of a page, or of a part of it. Undefined: not loaded. @example useCurrent('tenant', tenant) */
 export function useCurrent(kind: string, object: unknown): void {
+  const [order] = useState(() => ++rendered)
   useEffect(() => {
-    const current = { kind, object }
-    pageStore.set(current)
-    return () => {
-      if (pageStore.get() === current) pageStore.set(undefined)
-    }
-  }, [kind, object])
+    if (object === undefined) return
+    ofPage.set(order, { kind, object })
+    return () => void ofPage.delete(order)
+  }, [order, kind, object])
 }
 
 /** Registers how a table finds the object of a row. Returns a function that ends it. */
@@ -34,5 +34,5 @@ export const focusedRow = (): HTMLTableRowElement | null => document.activeEleme
 
 export function current(): Current | undefined {
   const row = focusedRow()
-  return (row && ofRow?.(row)) ?? pageStore.get()
+  return (row && ofRow?.(row)) ?? ofPage.get(Math.max(...ofPage.keys()))
 }

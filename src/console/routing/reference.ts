@@ -1,5 +1,6 @@
 /** Addresses of objects that the service names by an operation and its parameters: results of the search, attention, the timeline. */
-import { type OperationName, queryRulesOf } from '../api/contract.ts'
+import type { OperationName } from '../api/contract.ts'
+import { queryRulesOf } from '../api/rules.ts'
 import { linkTo, tenantHref } from './links.ts'
 
 export interface Reference {

@@ -1,5 +1,6 @@
 /** The loaded modules, filtered by the operations that the session permits. */
 import type { OperationName } from '../api/contract.ts'
+import { registerAnnounced } from '../data/live.ts'
 import { isPermitted } from '../data/session.ts'
 import type { Action, ConsoleModule, Screen, Tab } from '../module.ts'
 
@@ -11,6 +12,7 @@ const modules: ConsoleModule[] = []
 
 export function registerModules(loaded: readonly ConsoleModule[]): void {
   modules.push(...loaded)
+  registerAnnounced(loaded.flatMap(({ announced = [] }) => announced))
 }
 
 const permitted = <One extends Needing>(all: readonly One[]): One[] => all.filter(({ needs }) => isPermitted(...needs))
@@ -27,6 +29,10 @@ export const cards = () => inOrder(permitted(modules.flatMap((module) => module.
 export const homeCards = () => inOrder(permitted(modules.flatMap((module) => module.home ?? [])))
 export const headerLines = () => inOrder(permitted(modules.flatMap((module) => module.header ?? [])))
 export const bars = () => inOrder(permitted(modules.flatMap((module) => module.bars ?? [])))
+export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
+/** Keys that have an effect now. */
+export const globalKeys = () =>
+  permitted(modules.flatMap((module) => module.keys ?? [])).filter(({ isAvailable }) => isAvailable())
 export const allActions = (): Action[] => permitted(modules.flatMap(({ actions = [] }) => actions))
 
 /** Permitted actions that apply to the present state of an object. */

@@ -4,7 +4,7 @@ import {
   createRoute,
   createRouter,
   lazyRouteComponent,
-  Outlet,
+  Outlet as RouterOutlet,
   RouterProvider,
   useLocation,
   useNavigate,
@@ -20,7 +20,8 @@ import { BASE, pathOfClick } from './links.ts'
 import { allScreens, allTabs } from './registry.ts'
 import { type CommonSearch, parseSearch, type SearchOf, stringifySearch, validSearch } from './search.ts'
 
-export { Outlet }
+/** The place of the page below. */
+export const Outlet: ComponentType = RouterOutlet
 
 interface Page {
   readonly path: string
@@ -43,7 +44,7 @@ export interface Frames {
 
 const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, '$$$1')
 
-export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, Failed }: Frames) {
+export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, Failed }: Frames): object {
   const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: Failed } as any)
   const componentOf = ({ needs, view }: Pick<Page, 'needs' | 'view'>) =>
     isPermitted(...needs) ? lazyRouteComponent(() => load(view)) : () => <Forbidden needs={needs} />
@@ -91,6 +92,9 @@ export function go(path: string, { isReplaced = false } = {}): void {
   else history.push(`${BASE}${path}`)
 }
 
+/** Opens an address of the console: the result of `href`. */
+export const goTo = (address: string): void => go(address.slice(BASE.length) || '/')
+
 /** Calls a listener after each navigation to another path. */
 export const onNavigated = (listener: () => void): (() => void) =>
   present.subscribe('onRendered', ({ pathChanged }: { pathChanged: boolean }) => pathChanged && listener())
@@ -121,6 +125,4 @@ export function useSetSearch(): (patch: Readonly<Record<string, unknown>>, optio
 export const usePath = (): string => useLocation().pathname
 
 /** Shows the screen of the address. */
-export const Routes = ({ router }: { router: ReturnType<typeof createConsoleRouter> }) => (
-  <RouterProvider router={router as any} />
-)
+export const Routes = ({ router }: { router: object }) => <RouterProvider router={router as any} />

@@ -2,9 +2,8 @@
  * The query of an address holds the state of a screen: plain strings, checked by the query schema of the operation that the screen names.
  * Invalid values are dropped.
  */
-
-import type { FieldRules } from '../api/contract.ts'
-import { type OperationName, type Query, queryRulesOf } from '../api/contract.ts'
+import type { FieldRules, OperationName, Query } from '../api/contract.ts'
+import { queryRulesOf } from '../api/rules.ts'
 
 /** Members of every address. */
 export interface CommonSearch {
@@ -24,7 +23,7 @@ export const parseSearch = (text: string): Record<string, string> => Object.from
 
 export function stringifySearch(search: Readonly<Record<string, unknown>>): string {
   const entries = Object.entries(search).filter(([, value]) => value !== undefined && value !== '')
-  const text = new URLSearchParams(entries.map(([key, value]) => [key, String(value)])).toString()
+  const text = new URLSearchParams(entries.map(([key, value]): [string, string] => [key, String(value)])).toString()
   return text && `?${text}`
 }
 
@@ -49,7 +48,8 @@ function isValid(rule: FieldRules, text: string): boolean {
   const { type, minimum = -Infinity, maximum = Infinity, minLength = 0, maxLength = Infinity, pattern } = rule
   if (type === 'integer' || type === 'number') {
     const number = Number(text)
-    return /^-?\d+(\.\d+)?$/.test(text) && number >= minimum && number <= maximum
+    const form = type === 'integer' ? /^-?\d+$/ : /^-?\d+(\.\d+)?$/
+    return form.test(text) && number >= minimum && number <= maximum
   }
   if (rule.enum && !rule.enum.includes(text)) return false
   return text.length >= minLength && text.length <= maxLength && (!pattern || new RegExp(pattern, 'v').test(text))

@@ -4,6 +4,7 @@ import { createRoot } from 'react-dom/client'
 import { Forbidden } from '../components/base/problem.tsx'
 import { Provider } from '../components/provider.tsx'
 import { load } from '../data/load.ts'
+import { notify } from '../data/notices.ts'
 import { type Problem, toProblem } from '../data/problem.ts'
 import { adopt, readSession, type Session, sessionStore, signIn } from '../data/session.ts'
 import { root, settings } from '../data/settings.ts'
@@ -12,6 +13,7 @@ import { registerModules } from '../routing/registry.ts'
 import { createConsoleRouter, Routes } from '../routing/router.tsx'
 import { Failed, Frame, NotFound } from '../shell/frame.tsx'
 import shell from '../shell/index.tsx'
+import { text } from '../shell/text.ts'
 import { applyTheme } from '../shell/theme.ts'
 
 applyTheme()
@@ -20,13 +22,33 @@ const page = createRoot(root)
 /** Modules of the enabled satellites, and of parts that are always there. */
 async function loadModules({ satellites }: Session): Promise<ConsoleModule[]> {
   const named = Object.entries(settings.modules).filter(([name]) => name === 'tenants' || satellites.includes(name))
-  const loaded = await Promise.all(named.map(([, url]) => load(() => import(/* @vite-ignore */ url))))
-  return [shell, ...loaded.map((module) => module.default as ConsoleModule)]
+  const loaded = await Promise.all(named.map(([name, url]) => loadModule(name, url)))
+  return [shell, ...loaded.flatMap((module) => module ?? [])]
+}
+
+/** A module of the host that cannot be loaded leaves the others. */
+async function loadModule(name: string, url: string): Promise<ConsoleModule | undefined> {
+  try {
+    return (await load(() => import(/* @vite-ignore */ url))).default
+  } catch (error) {
+    if (!settings.hostModules.includes(name)) throw error
+    notify({ text: text.moduleFailed(name), detail: String(error), isError: true })
+    return undefined
+  }
+}
+
+/** Operations of the host have rules, and without a module of their satellite generic screens. */
+async function registerHost({ satellites }: Session): Promise<void> {
+  if (!settings.hostSatellites.some((name) => satellites.includes(name))) return
+  const { genericModules, readHostOperations } = await load(() => import('../generic/modules.ts'))
+  const operations = await readHostOperations()
+  registerModules(genericModules(operations.filter(({ satellite }) => !(satellite in settings.modules))))
 }
 
 async function show(session: Session): Promise<void> {
   const modules = await loadModules(session)
   registerModules(modules)
+  await registerHost(session)
   const tenant = modules.find(({ tenantFrame }) => tenantFrame)?.tenantFrame
   const router = createConsoleRouter({
     Shell: Frame,

@@ -107,12 +107,12 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
     writeFileSync(join(stage, `${file.fileName}.br`), brotliCompressSync(content, { params: quality }))
   }
   writeFileSync(join(stage, 'index.json'), `${JSON.stringify(index, undefined, 2)}\n`)
-  replace(stage, folder)
+  if (isPublished) rmSync(folder, { recursive: true, force: true })
+  moveTo(stage, folder)
 }
 
-/** Complete or absent: another process may build the same folder. */
-function replace(stage: string, folder: string): void {
-  rmSync(folder, { recursive: true, force: true })
+/** Complete or absent. Another process may have built the same folder, whose files are in use. */
+function moveTo(stage: string, folder: string): void {
   try {
     renameSync(stage, folder)
   } catch {

@@ -19,6 +19,8 @@ export interface ServingOptions {
   readonly options: ConsoleOptions
   /** Files of the modules by the name of their part. */
   readonly modules: ReadonlyMap<string, URL>
+  /** Names of the satellites of the host that have operations. */
+  readonly hostSatellites: readonly string[]
   readonly log: Logger
 }
 
@@ -68,10 +70,11 @@ export class ConsolePages {
     try {
       const assets = await Promise.race([loading, timeout])
       if (!assets) return htmlResponse(200, messagePage(nonce, 'The console is being built…', true), headers)
-      const { prefix, options } = this.#options
+      const { prefix, options, hostSatellites } = this.#options
       const { name = 'Tenantry', logo, accent, links = [], sampleData } = options
+      const hostModules = [...this.#options.modules].flatMap(([one, url]) => (isBuilt(url) ? [] : [one]))
       const given = { ...(logo ? { logo } : {}), ...(sampleData ? { sampleData } : {}) }
-      const settings = { prefix, name, ...given, links, modules: this.#moduleUrls(assets) }
+      const settings = { prefix, name, ...given, links, modules: this.#moduleUrls(assets), hostModules, hostSatellites }
       return htmlResponse(200, shellPage({ prefix, nonce, index: assets.index, settings, accent }), headers)
     } catch (error) {
       this.#options.log.warn({ err: error }, 'the console could not be built')
@@ -97,6 +100,9 @@ export class ConsolePages {
     return { body: await readFile(url), headers }
   }
 }
+
+/** Whether the build contains a module. */
+export const isBuilt = (url: URL): boolean => /^(tenants|satellites\/[^/]+)\/console\//.test(keyOf(url))
 
 const hostFile = (name: string): string => `host-${name}.js`
 

@@ -61,13 +61,15 @@ test('filters have the existing values, are in the address, and each can be remo
   expect(console.complaints).toEqual([])
 })
 
-test('the key h shows the history of a tenant', { timeout: LIMIT_MS }, async () => {
+test('the key h shows the history of a tenant, and opens its newest entry', { timeout: LIMIT_MS }, async () => {
   await using console = await opened.open('/tenants/acme')
   const { page } = console
   await page.getByText('acme.example').waitFor()
   await page.keyboard.press('h')
   await page.getByRole('link', { name: 'tenants.suspend' }).waitFor()
-  expect(new URL(page.url()).search).toBe('?target=tenant%3Aacme')
+  await page.getByRole('complementary', { name: 'tenants.activate' }).getByText('suspended', { exact: true }).waitFor()
+  const [newest] = (await opened.call('GET', '/tenants/acme/audit-logs?limit=1')).data
+  expect(new URL(page.url()).search).toBe(`?target=tenant%3Aacme&open=${newest.id}`)
   expect(await page.getByRole('link', { name: LONG }).count()).toBe(0)
   expect(console.complaints).toEqual([])
 })

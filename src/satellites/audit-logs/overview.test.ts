@@ -53,7 +53,7 @@ describe('the timeline', () => {
     const entries = [...first.data, ...second.data]
     const logged = (await audited.tenancy.auditLogs.list(id)).data
     expect(entries.map((entry) => entry.id)).toEqual(logged.map((entry) => entry.id))
-    expect(entries[0]).toMatchObject({ actor: 'Ann', title: `tenants.update of tenant:${id}`, params: { id } })
+    expect(entries[0]).toMatchObject({ actor: 'Ann', title: 'Updated by Ann', params: { id, target: `tenant:${id}` } })
     expect(second.nextCursor).toBeNull()
   })
 })

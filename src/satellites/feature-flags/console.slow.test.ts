@@ -1,6 +1,7 @@
 /** Screens of flags in a browser: switch, rollout, affected users, tenants of a flag. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import {
+  axeViolations,
   type OpenedConsole,
   openConsole,
   READER,
@@ -92,6 +93,32 @@ test('a flag is created in the panel, and deleted after its key is typed', { tim
   await page.getByText('beta-search is restored').waitFor()
   expect(await flag('beta-search', 'globex')).toMatchObject({ enabled: true, rolloutPercent: 25 })
   await opened.call('DELETE', '/tenants/globex/feature-flags/beta-search')
+  expect(console.complaints).toEqual([])
+})
+
+test('a key that the tenant does not have is found in the palette, created by its rollout, and removed by undo', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/tenants')
+  const { page } = console
+  await page.getByRole('link', { name: 'Globex' }).waitFor()
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: 'Search and commands' }).waitFor()
+  await page.keyboard.type('dark globex')
+  await page.getByRole('option', { name: /^dark-mode Globex/ }).waitFor()
+  await page.keyboard.press('Enter')
+  await page.getByText('The tenant does not have this flag, so it evaluates to off.').waitFor()
+  console.expect(/404/)
+  expect(await axeViolations(page)).toEqual([])
+  await page.keyboard.press('+')
+  await page.keyboard.press('Enter')
+  await page.getByText('dark-mode is on for 5 %').waitFor()
+  expect(await flag('dark-mode', 'globex')).toMatchObject({ enabled: true, rolloutPercent: 5 })
+  await page.getByRole('button', { name: 'Undo' }).click()
+  await page.getByText('dark-mode is removed again').waitFor()
+  await expect(flag('dark-mode', 'globex')).rejects.toThrow('E_FLAG_NOT_FOUND')
+  await page.getByText('The tenant does not have this flag, so it evaluates to off.').waitFor()
+  console.expect(/404/)
   expect(console.complaints).toEqual([])
 })
 

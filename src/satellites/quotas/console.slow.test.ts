@@ -1,6 +1,7 @@
 /** Screens of quotas in a browser: use against limit, set, reset, ranking, plan of the selected row. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import {
+  axeViolations,
   type OpenedConsole,
   openConsole,
   SETUP_LIMIT_MS,
@@ -83,6 +84,7 @@ test('the ranking is filtered, and the key p changes the plan of the selected ro
   await page.keyboard.press('p')
   const plan = page.getByLabel('Plan', { exact: true })
   await plan.waitFor()
+  expect(await axeViolations(page)).toEqual([])
   await page.keyboard.type('pro')
   await page.keyboard.press('Enter')
   await page.getByText('globex is on the plan pro').waitFor()

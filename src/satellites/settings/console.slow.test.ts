@@ -79,7 +79,6 @@ test('a token that may not reveal has no such action, and a reader has none', { 
   await opened.call('PUT', '/tenants/acme/settings/mail.password', { value: PASSWORD })
   await using console = await opened.open('/tenants/acme/configuration', { token: WITHOUT_REVEAL.token })
   const { page } = console
-  await page.getByRole('region', { name: 'Notifications' }).waitFor({ state: 'attached' })
   await page.getByRole('button', { name: 'Actions for mail.password' }).click()
   await page.getByRole('menuitem', { name: 'Set value…' }).waitFor()
   expect(await page.getByRole('menuitem', { name: 'Reveal…' }).count()).toBe(0)

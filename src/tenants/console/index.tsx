@@ -2,8 +2,13 @@
 import { defineConsoleModule } from '../../console/module.ts'
 import { actions } from './actions.ts'
 import { text } from './base/text.ts'
+import { migrationActions } from './migrations/actions.ts'
+import { text as migrationText } from './migrations/text.ts'
 import { transferActions } from './transfers/actions.ts'
 import { text as transferText } from './transfers/text.ts'
+
+const ADOPTION = 'Commands show the plan of an adoption, and execute exactly this plan'
+const ERASURE = 'An erasure cannot be undone, as a purge: a command executes it, and prints the signed report'
 
 export default defineConsoleModule({
   name: 'tenants',
@@ -24,6 +29,13 @@ export default defineConsoleModule({
       search: 'transfers.listAll',
       navigation: { icon: 'transfers', order: 80 },
       view: () => import('./transfers/list.tsx'),
+    },
+    {
+      path: '/migrations',
+      title: migrationText.migrations,
+      needs: ['migrations.status'],
+      navigation: { icon: 'migrations', order: 82 },
+      view: () => import('./migrations/screen.tsx'),
     },
     {
       path: '/plans',
@@ -63,5 +75,20 @@ export default defineConsoleModule({
     { needs: ['tenants.create', 'tenants.list'], order: 0, view: () => import('./first-tenant.tsx') },
     { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
   ],
-  actions: [...actions, ...transferActions],
+  actions: [...actions, ...transferActions, ...migrationActions],
+  announced: ['tenants.get', 'tenants.list', 'plans.list'],
+  notShown: {
+    'tenants.planAdoption': ADOPTION,
+    'tenants.adopt': ADOPTION,
+    'tenants.release': ADOPTION,
+    'tenants.planTableAdoption': ADOPTION,
+    'tenants.adoptTables': ADOPTION,
+    'tenants.releaseTables': ADOPTION,
+    'tenants.erase': ERASURE,
+    'erasures.get': ERASURE,
+    'tenants.at': 'For programs: the audit log shows each change with its former values',
+    'bulk.list': 'The list of tenants follows the job that it has started',
+    'outbox.mark': 'For programs of hosts that write entries without Tenantry',
+    'outbox.relay': 'For programs of hosts that write entries without Tenantry',
+  },
 })

@@ -1,6 +1,6 @@
 /** The frame of a tenant's page: header with state and actions, and the tabs. */
 import { useEffect } from 'react'
-import { menuEntriesOf, startAction } from '../../console/components/actions.tsx'
+import { menuEntriesOf, ObjectButtons, startAction } from '../../console/components/actions.tsx'
 import { Button, Copyable } from '../../console/components/base/button.tsx'
 import { Icon } from '../../console/components/base/icon.tsx'
 import { PageHeader } from '../../console/components/base/page.tsx'
@@ -58,13 +58,12 @@ export default function TenantPage() {
 
 /** The same heading before and after the tenant is read, so that it keeps the focus. */
 function Header({ id, tenant }: { id: string; tenant: Tenant | undefined }) {
-  const path = usePath()
-  const tab = tabs().find((one) => one.path !== '' && path.split('/')[3] === one.path.split('/')[0])
+  const tab = useTab()
   return (
     <>
       <PageHeader
         title={tenant?.name ?? id}
-        {...(tab ? { context: tab.title } : {})}
+        {...(tab?.path ? { context: tab.title } : {})}
         lead={tenant && <Facts tenant={tenant} />}
       >
         {settings.links.map(({ title, url }) => (
@@ -118,6 +117,7 @@ function Actions({ tenant }: { tenant: Tenant }) {
           {next.title}
         </Button>
       )}
+      <ObjectButtons kind="tenant" object={tenant} />
       {entries.length > 0 && (
         <MenuTrigger label={text.tenantActions} entries={entries}>
           {text.actions}
@@ -160,14 +160,22 @@ function Notice({ tenant: { status, failure, purgeAt, suspendedAt, maintenance }
 }
 
 function Tabs({ id }: { id: string }) {
-  const present = usePath().split('/')[3] ?? ''
+  const present = useTab()
   return (
     <nav className="tabs" aria-label={text.tabs}>
       {tabs().map(({ path, title }) => (
-        <a key={path} href={tenantHref(id, path)} aria-current={path === present ? 'page' : undefined}>
+        <a key={path} href={tenantHref(id, path)} aria-current={path === present?.path ? 'page' : undefined}>
           {title}
         </a>
       ))}
     </nav>
   )
+}
+
+/** The listed tab of the present page, or of the page above it. */
+function useTab() {
+  const path = usePath().split('/').slice(3).join('/')
+  return tabs()
+    .filter((tab) => path === tab.path || (tab.path !== '' && path.startsWith(`${tab.path}/`)))
+    .toSorted((a, b) => b.path.length - a.path.length)[0]
 }

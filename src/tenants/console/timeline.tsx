@@ -66,8 +66,8 @@ export function Timeline({ id }: { id: string }) {
 }
 
 function TimelineEntry({ entry, id }: { entry: Entry; id: string }) {
-  const { at, kind, actor } = entry
-  const title = entry.title.replace(` of tenant:${id}`, '')
+  const { at, kind, title, actor } = entry
+  const isNamed = actor !== null && title.includes(actor)
   const found = referenceHref(entry)
   const link = found && !found.endsWith(`/tenants/${id}`) ? found : undefined
   return (
@@ -75,7 +75,7 @@ function TimelineEntry({ entry, id }: { entry: Entry; id: string }) {
       <ClockTime at={at} />
       <div>
         <p>{link ? <a href={link}>{title}</a> : title}</p>
-        <p className="faint">{[text.timelineKind[kind] ?? kind, actor].filter(Boolean).join(' · ')}</p>
+        <p className="faint">{[text.timelineKind[kind] ?? kind, !isNamed && actor].filter(Boolean).join(' · ')}</p>
       </div>
     </li>
   )

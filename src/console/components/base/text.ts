@@ -53,6 +53,7 @@ export const text = {
   code: 'Code',
   requestId: 'Request id',
   noJson: 'Enter a JSON object.',
+  noJsonValue: 'Enter a JSON value: text in double quotes, a number, a list or an object.',
   oneByLine: 'One in each line',
   added: 'added',
   removed: 'removed',

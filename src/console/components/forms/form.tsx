@@ -2,13 +2,25 @@
  * Forms of operations: uncontrolled native fields, whose constraint attributes come from the schema of the operation. The browser checks
  * them; the service checks every rule, and its `errors` appear at their fields.
  */
-import { createContext, type FormEvent, type ReactNode, useContext, useId, useRef, useState } from 'react'
+import {
+  createContext,
+  type FormEvent,
+  type KeyboardEvent,
+  type ReactNode,
+  useContext,
+  useId,
+  useRef,
+  useState,
+} from 'react'
 import { bodyRulesOf } from '../../api/bodies.ts'
-import type { Body, FieldRules, OperationName } from '../../api/contract.ts'
+import type { Body, FieldRules, OperationName, Rules } from '../../api/contract.ts'
 import type { Problem } from '../../data/problem.ts'
 import { Button } from '../base/button.tsx'
 import { ProblemView } from '../base/problem.tsx'
 import { text } from '../base/text.ts'
+
+/** Options of an open list that are shown without scrolling. */
+const MAX_SHOWN = 8
 
 interface Context {
   readonly rules: Readonly<Record<string, FieldRules>>
@@ -20,6 +32,10 @@ const FormContext = createContext<Context>({ rules: {}, initial: {}, errors: {} 
 
 interface FormProps<Name extends OperationName> {
   readonly operation: Name
+  /** In place of the rules of the body: also for fields such as `query.limit` and `params.noteId`. */
+  readonly rules?: Rules
+  /** Whether empty optional lists are left out, too. */
+  readonly omitsEmpty?: boolean
   /** Values of the fields before the first change. */
   readonly initial?: Partial<NonNullable<Body<Name>>>
   readonly submit: string
@@ -34,6 +50,8 @@ interface FormProps<Name extends OperationName> {
 /** @example <Form operation="tenants.create" submit={text.create} onSubmit={(body) => create.run({ body })}><Field name="name" label={text.name} /></Form> */
 export function Form<Name extends OperationName>({
   operation,
+  rules = bodyRulesOf(operation),
+  omitsEmpty = false,
   initial = {},
   submit,
   isRunning = false,
@@ -45,7 +63,6 @@ export function Form<Name extends OperationName>({
 }: FormProps<Name>) {
   const [invalid, setInvalid] = useState<Readonly<Record<string, string>>>({})
   const form = useRef<HTMLFormElement>(null)
-  const rules = bodyRulesOf(operation)
   const rejected = Object.fromEntries((problem?.errors ?? []).map(({ path, message }) => [fieldOf(path), message]))
   const errors = { ...rejected, ...invalid }
   const isElsewhere = problem && !problem.errors.some(({ path }) => form.current?.elements.namedItem(fieldOf(path)))
@@ -53,7 +70,7 @@ export function Form<Name extends OperationName>({
   const send = (event: FormEvent<HTMLFormElement>) => {
     event.preventDefault()
     if (isRunning) return
-    const { body, broken } = bodyOf(event.currentTarget, rules)
+    const { body, broken } = bodyOf(event.currentTarget, rules, omitsEmpty)
     setInvalid(broken)
     const [first] = Object.keys(broken)
     if (first) (event.currentTarget.elements.namedItem(first) as HTMLElement | null)?.focus()
@@ -86,8 +103,9 @@ export function Form<Name extends OperationName>({
   )
 }
 
-/** `body.domains.0` is an error of the field `domains`. */
-const fieldOf = (path: string): string => path.replace(/^body\./, '').split('.')[0] ?? path
+/** `body.domains.0` is an error of the field `domains`, `query.limit` of the field with this name. */
+const fieldOf = (path: string): string =>
+  /^(query|params)\.\w+/.exec(path)?.[0] ?? path.replace(/^body\./, '').split('.')[0] ?? path
 
 interface FieldProps {
   /** Member of the body. */
@@ -97,6 +115,8 @@ interface FieldProps {
   readonly placeholder?: string
   /** Values and texts of a select; default: those of the schema. */
   readonly options?: readonly (readonly [value: string, title: string])[]
+  /** Whether all options are shown, and one click selects one. */
+  readonly isOpen?: boolean
   /** Default: by the type of the member. */
   readonly as?: 'text' | 'textarea' | 'password' | 'email' | 'url' | 'datetime-local'
   readonly defaultValue?: unknown
@@ -115,6 +135,7 @@ export function Field({
   label,
   hint,
   options,
+  isOpen = false,
   as,
   defaultValue,
   none,
@@ -133,24 +154,26 @@ export function Field({
   const value = defaultValue ?? initial[name] ?? rule.default
   const error = errors[name]
   const shownHint = hint ?? (rule.type === 'array' ? text.oneByLine : undefined)
+  const choices = options ?? rule.enum?.map((one) => [one, one] as const)
+  const isBox = rule.type === 'boolean' && !options
   const shared = {
     id,
     name,
-    required: rule.required && rule.type !== 'boolean',
+    required: rule.required && !isBox,
     'aria-invalid': error ? true : undefined,
     'aria-describedby': [shownHint && `${id}-hint`, error && `${id}-error`].filter(Boolean).join(' ') || undefined,
     'data-extra': isExtra,
     ...more,
   }
-  const choices = options ?? rule.enum?.map((one) => [one, one] as const)
-  const isBox = rule.type === 'boolean'
   return (
     <div className={isBox ? 'field box' : 'field'}>
       {isBox && <input type="checkbox" {...shared} defaultChecked={value === true} />}
       <label className="label" htmlFor={id}>
         {label}
       </label>
-      {!isBox && <Control rule={rule} as={as} choices={choices} none={none} value={value} shared={shared} />}
+      {!isBox && (
+        <Control rule={rule} as={as} choices={choices} isOpen={isOpen} none={none} value={value} shared={shared} />
+      )}
       {shownHint && (
         <p className="hint" id={`${id}-hint`}>
           {shownHint}
@@ -169,16 +192,22 @@ interface ControlProps {
   readonly rule: FieldRules
   readonly as: FieldProps['as'] | undefined
   readonly choices: readonly (readonly [string, string])[] | undefined
+  readonly isOpen: boolean
   readonly none: string | undefined
   readonly value: unknown
   readonly shared: Readonly<Record<string, unknown>>
 }
 
-function Control({ rule, as, choices, none = text.none, value, shared }: ControlProps) {
+function Control({ rule, as, choices, isOpen, none = text.none, value, shared }: ControlProps) {
   const { type, minLength, maxLength, pattern, minimum, maximum, required } = rule
   if (choices) {
     return (
-      <select {...shared} defaultValue={String(value ?? '')}>
+      <select
+        {...shared}
+        defaultValue={String(value ?? '')}
+        size={isOpen ? Math.min(Math.max(choices.length, 2), MAX_SHOWN) : undefined}
+        onKeyDown={isOpen ? submitOnEnter : undefined}
+      >
         {!required && <option value="">{none}</option>}
         {choices.map(([option, title]) => (
           <option key={option} value={option}>
@@ -189,7 +218,7 @@ function Control({ rule, as, choices, none = text.none, value, shared }: Control
     )
   }
   if (type === 'array') return <textarea {...shared} rows={3} defaultValue={((value ?? []) as string[]).join('\n')} />
-  if (type === 'object') {
+  if (type === 'object' || type === 'json') {
     return <textarea {...shared} rows={5} className="mono" spellCheck={false} defaultValue={jsonText(value)} />
   }
   if (type === 'integer' || type === 'number') {
@@ -201,32 +230,42 @@ function Control({ rule, as, choices, none = text.none, value, shared }: Control
   return <input {...shared} {...limits} type={as ?? 'text'} pattern={pattern} autoComplete="off" />
 }
 
+/** Browsers differ: some do not submit a form by `Enter` in a list. */
+function submitOnEnter(event: KeyboardEvent<HTMLSelectElement>): void {
+  if (event.key !== 'Enter') return
+  event.preventDefault()
+  event.currentTarget.form?.requestSubmit()
+}
+
 const jsonText = (value: unknown): string =>
   value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
     ? ''
     : JSON.stringify(value, undefined, 2)
 
 /** The body of the fields. An empty optional field is left out. */
-function bodyOf(form: HTMLFormElement, rules: Context['rules']) {
+function bodyOf(form: HTMLFormElement, rules: Context['rules'], omitsEmpty: boolean) {
   const body: Record<string, unknown> = {}
   const broken: Record<string, string> = {}
   for (const element of form.elements) {
-    const { name, value, checked, dataset } = element as HTMLInputElement
+    const { name, value, checked, type, dataset } = element as HTMLInputElement
     const rule = rules[name] ?? (dataset.extra ? {} : undefined)
     if (!name || !rule) continue
-    if (rule.type === 'boolean') body[name] = checked
-    else if (rule.type === 'array')
-      body[name] = value
-        .split('\n')
-        .map((line) => line.trim())
-        .filter(Boolean)
-    else if (rule.type === 'object') {
+    if (type === 'checkbox') body[name] = checked
+    else if (rule.type === 'array') {
+      const lines = value.split('\n').flatMap((line) => line.trim() || [])
+      if (lines.length > 0 || rule.required || !omitsEmpty) body[name] = lines
+    } else if (rule.type === 'object' || (rule.type === 'json' && value !== '')) {
       try {
         body[name] = JSON.parse(value || '{}')
       } catch {
-        broken[name] = text.noJson
+        broken[name] = rule.type === 'json' ? text.noJsonValue : text.noJson
       }
-    } else if (value !== '') body[name] = rule.type === 'integer' || rule.type === 'number' ? Number(value) : value
+    } else if (value !== '') body[name] = parsedValue(rule, value)
   }
   return { body, broken }
+}
+
+function parsedValue({ type }: FieldRules, value: string): unknown {
+  if (type === 'boolean') return value === 'true'
+  return type === 'integer' || type === 'number' ? Number(value) : value
 }

@@ -1,27 +1,49 @@
-/** The history of an object: key `h`. */
-
+/** The history of an object: key `h`. It opens the newest change, with its author and the former value. */
+import { call } from '../../../console/data/call.ts'
 import type { Action } from '../../../console/module.ts'
-import { BASE, tenantHref } from '../../../console/routing/links.ts'
-import { go } from '../../../console/routing/router.tsx'
+import { href, tenantHref } from '../../../console/routing/links.ts'
+import { goTo } from '../../../console/routing/router.tsx'
 import { text } from './text.ts'
 
-/** Kinds of objects, with the targets of their entries. */
-const KINDS: Readonly<Record<string, (object: any) => { readonly tenantId: string; readonly target: string }>> = {
-  tenant: ({ id }) => ({ tenantId: id, target: `tenant:${id}` }),
-  flag: ({ tenantId, key }) => ({ tenantId, target: `featureFlag:${key}` }),
-  webhook: ({ tenantId, id }) => ({ tenantId, target: `webhook:${id}` }),
-  quota: ({ tenantId }) => ({ tenantId, target: `quotas:${tenantId}` }),
+interface Logged {
+  /** Null: an object of no tenant. */
+  readonly tenantId: string | null
+  /** Target of its entries. */
+  readonly target: string
 }
 
-export const actions: readonly Action[] = Object.entries(KINDS).map(([kind, targetOf]) => ({
+/** Kinds of objects. */
+const KINDS: Readonly<Record<string, (object: any) => Logged>> = {
+  tenant: ({ id }) => ({ tenantId: id, target: `tenant:${id}` }),
+  flag: ({ tenantId, key }) => ({ tenantId, target: `featureFlag:${key}` }),
+  webhook: ({ tenantId, webhookId }) => ({ tenantId, target: `webhook:${webhookId}` }),
+  'host-webhook': ({ webhookId }) => ({ tenantId: null, target: `webhook:${webhookId}` }),
+  quota: ({ tenantId }) => ({ tenantId, target: `quotas:${tenantId}` }),
+  backup: ({ id, tenantId }) => ({ tenantId, target: `backup:${id}` }),
+  transfer: ({ id, tenantId }) => ({ tenantId, target: `transfer:${id}` }),
+  impersonation: ({ sessionId, tenantId }) => ({ tenantId, target: `impersonation:${sessionId}` }),
+  token: ({ id }) => ({ tenantId: null, target: `token:${id}` }),
+}
+
+async function openHistory({ tenantId, target }: Logged): Promise<void> {
+  const query = { target, limit: 1 }
+  const newest =
+    tenantId === null
+      ? call('auditLogs.listAll', { query })
+      : call('auditLogs.list', { params: { id: tenantId }, query })
+  const open = await newest.then(
+    ({ data: [entry] }) => entry?.id,
+    () => undefined, // the list shows the reason
+  )
+  goTo(tenantId === null ? href('/audit', { target, open }) : tenantHref(tenantId, 'audit', { target, open }))
+}
+
+export const actions: readonly Action[] = Object.entries(KINDS).map(([kind, loggedOf]) => ({
   name: `auditLogs.history.${kind}`,
   title: text.history,
   target: kind,
-  needs: ['auditLogs.list'],
+  needs: [loggedOf({}).tenantId === null ? 'auditLogs.listAll' : 'auditLogs.list'],
   key: 'h',
-  isAvailable: (object) => targetOf(object).tenantId !== undefined,
-  run: (object) => {
-    const { tenantId, target } = targetOf(object)
-    go(tenantHref(tenantId, 'audit', { target }).slice(BASE.length))
-  },
+  isButton: true,
+  run: (object) => openHistory(loggedOf(object)),
 }))

@@ -8,6 +8,7 @@ import {
   type TimelineEntry,
   type TimelineRequest,
 } from '../../../kernel/shares/contributions.ts'
+import { changeTitle } from './change-title.ts'
 import type { FailedVerifications } from './failed-verification.ts'
 import { searchProviders } from './search.ts'
 
@@ -34,14 +35,14 @@ export const contributions: Contributions<ChangeLog> = {
 
 async function changes(auditLogs: ChangeLog, request: TimelineRequest): Promise<TimelineEntry[]> {
   const entries = await auditLogs.changes(request)
-  return entries.map(({ id, action, target, actor, outcome, createdAt }) => ({
-    at: new Date(createdAt),
-    id,
-    actor: actor.name,
-    action,
-    title: `${action} of ${target}${outcome === 'failure' ? ' failed' : ''}`,
+  return entries.map((entry) => ({
+    at: new Date(entry.createdAt),
+    id: entry.id,
+    actor: entry.actor.name,
+    action: entry.action,
+    title: changeTitle(entry),
     operation: 'auditLogs.list',
-    params: { id: request.tenantId, action },
+    params: { id: request.tenantId, action: entry.action, target: entry.target },
   }))
 }
 

@@ -4,6 +4,7 @@ import { text } from './text.ts'
 
 export default defineConsoleModule({
   name: 'branding',
+  announced: ['branding.get'],
   tabs: [
     {
       path: 'branding',

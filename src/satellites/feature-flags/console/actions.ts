@@ -1,13 +1,23 @@
 /** Actions on a flag. */
 import { runAction } from '../../../console/data/queries.ts'
 import type { Action } from '../../../console/module.ts'
-import type { Edits, Flag } from './model.ts'
+import { type Edits, type Flag, isAbsent } from './model.ts'
 import { text } from './text.ts'
 
 const inputOf = ({ tenantId: id, key }: Flag) => ({ params: { id, key } })
 
-/** Changes members of a flag. The toast reverts it. */
+/** Changes members of a flag, or creates an absent one. The toast reverts it. */
 export const editFlag = (flag: Flag, edits: Edits): Promise<Flag | undefined> => {
+  if (isAbsent(flag)) {
+    return runAction(
+      'featureFlags.edit',
+      { ...inputOf(flag), body: { enabled: flag.enabled, ...edits } },
+      {
+        done: (created) => text.changed(created),
+        undo: () => runAction('featureFlags.delete', inputOf(flag), { done: text.removed(flag.key) }),
+      },
+    )
+  }
   const former = Object.fromEntries(Object.keys(edits).map((name) => [name, flag[name as keyof Edits]])) as Edits
   return runAction(
     'featureFlags.edit',

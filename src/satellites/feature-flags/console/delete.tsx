@@ -2,8 +2,8 @@
 import { Confirm } from '../../../console/components/confirm.tsx'
 import { runAction, useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
-import { BASE, tenantHref } from '../../../console/routing/links.ts'
-import { go } from '../../../console/routing/router.tsx'
+import { tenantHref } from '../../../console/routing/links.ts'
+import { goTo } from '../../../console/routing/router.tsx'
 import type { Flag } from './model.ts'
 import { text } from './text.ts'
 
@@ -21,7 +21,7 @@ export default function DeleteFlag({ target: flag, onClose }: ActionProps<Flag>)
       ),
     onDone: () => {
       onClose()
-      go(tenantHref(id, 'flags').slice(BASE.length))
+      goTo(tenantHref(id, 'flags'))
     },
   })
   return (

@@ -1,7 +1,7 @@
 /** A flag of a tenant: switch, rollout, affected users, and its evaluation as the host calls it. */
 import { useState } from 'react'
 import type { Result } from '../../../console/api/contract.ts'
-import { menuEntriesOf } from '../../../console/components/actions.tsx'
+import { menuEntriesOf, ObjectButtons } from '../../../console/components/actions.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
 import { Card, Facts, Section } from '../../../console/components/base/page.tsx'
 import { ProblemView } from '../../../console/components/base/problem.tsx'
@@ -16,7 +16,7 @@ import { useCurrent } from '../../../console/routing/current.ts'
 import { linkTo, tenantHref } from '../../../console/routing/links.ts'
 import { useParams } from '../../../console/routing/router.tsx'
 import { Audience } from './audience.tsx'
-import type { Flag } from './model.ts'
+import { absentFlag, type Flag, isAbsent } from './model.ts'
 import { Rollout } from './rollout.tsx'
 import { Switch } from './switch.tsx'
 import { text } from './text.ts'
@@ -25,15 +25,19 @@ export default function FlagPage() {
   const { id = '', key = '' } = useParams()
   const { data, error, refetch } = useOperation('featureFlags.get', { params: { id, key } })
   const flag = data?.key === key && data.tenantId === id ? data : undefined
-  useCurrent('flag', flag ?? {})
+  useCurrent('flag', flag)
+  if (error?.code === 'E_FLAG_NOT_FOUND' && isPermitted('featureFlags.edit')) {
+    return <FlagView key={key} flag={absentFlag(id, key)} />
+  }
   if (error) return <ProblemView error={error} onRetry={error.status === 404 ? undefined : refetch} />
   return flag ? <FlagView key={flag.id} flag={flag} /> : <Skeleton />
 }
 
 function FlagView({ flag }: { flag: Flag }) {
-  const { tenantId: id, key, rolloutPercent, bucketKey, updatedAt } = flag
+  const { tenantId: id, key } = flag
   const [draft, setDraft] = useState<number | null>()
-  const entries = menuEntriesOf('flag', flag)
+  const isNew = isAbsent(flag)
+  const entries = isNew ? [] : menuEntriesOf('flag', flag)
   const all = isPermitted('featureFlags.listTenants') && linkTo('featureFlags.listTenants', { key })
   return (
     <>
@@ -45,7 +49,8 @@ function FlagView({ flag }: { flag: Flag }) {
           <h2>{key}</h2>
         </div>
         <div className="section-actions">
-          <Switch flag={flag} />
+          {!isNew && <ObjectButtons kind="flag" object={flag} />}
+          {!isNew && <Switch flag={flag} />}
           {entries.length > 0 && (
             <MenuTrigger label={text.flag} entries={entries}>
               {text.flag}
@@ -54,6 +59,7 @@ function FlagView({ flag }: { flag: Flag }) {
           )}
         </div>
       </div>
+      {isNew && <p className="notice">{text.absent}</p>}
       <div className="flag-parts">
         <Card title={text.rollout}>
           <Rollout flag={flag} draft={draft} onDraft={setDraft} />
@@ -61,10 +67,8 @@ function FlagView({ flag }: { flag: Flag }) {
         <Card title={text.flag}>
           <Facts
             facts={{
-              [text.columns.state]: text.stateOf(flag),
-              [text.columns.rollout]: text.percent(rolloutPercent),
-              [text.columns.bucketKey]: bucketKey ? <code>{bucketKey}</code> : text.callerKey,
-              [text.columns.updated]: <Time at={updatedAt} />,
+              [text.columns.state]: isNew ? text.off : text.stateOf(flag),
+              ...(isNew ? {} : settingsOf(flag)),
             }}
           />
           {all && (
@@ -87,6 +91,12 @@ function FlagView({ flag }: { flag: Flag }) {
     </>
   )
 }
+
+const settingsOf = ({ rolloutPercent, bucketKey, updatedAt }: Flag) => ({
+  [text.columns.rollout]: text.percent(rolloutPercent),
+  [text.columns.bucketKey]: bucketKey ? <code>{bucketKey}</code> : text.callerKey,
+  [text.columns.updated]: <Time at={updatedAt} />,
+})
 
 function Evaluation({ id, flagKey: key }: { id: string; flagKey: string }) {
   const [result, setResult] = useState<Result<'featureFlags.evaluate'>>()

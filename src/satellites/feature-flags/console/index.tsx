@@ -41,6 +41,13 @@ export default defineConsoleModule({
     },
   ],
   actions,
+  announced: ['featureFlags.list', 'featureFlags.get'],
+  palette: [
+    {
+      needs: ['featureFlags.listKeys', 'featureFlags.get', 'tenants.list'],
+      find: async (query, signal) => (await import('./palette.ts')).findFlags(query, signal),
+    },
+  ],
   notShown: {
     'ofrep.evaluate': 'Requests of hosts; the page of a flag shows more',
     'ofrep.evaluateAll': 'Requests of hosts; the page of a flag shows more',

@@ -8,7 +8,7 @@ import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { href, tenantHref } from '../../../console/routing/links.ts'
 import { useParams, useSearch, useSetSearch } from '../../../console/routing/router.tsx'
-import type { Flag } from './model.ts'
+import { type Flag, flagPath } from './model.ts'
 import { Switch } from './switch.tsx'
 import { text } from './text.ts'
 
@@ -54,7 +54,7 @@ export default function TenantsOfFlag() {
         list={list}
         idOf={({ id }) => id}
         nameOf={({ tenantId }) => tenantId}
-        hrefOf={({ tenantId }) => tenantHref(tenantId, `flags/${encodeURIComponent(key)}`)}
+        hrefOf={({ tenantId }) => tenantHref(tenantId, flagPath(key))}
         menuOf={(flag) => menuEntriesOf('flag', flag)}
         empty={
           enabled === undefined ? (

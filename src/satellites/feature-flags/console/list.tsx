@@ -8,10 +8,10 @@ import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { Panel } from '../../../console/components/panel.tsx'
 import { useAction, useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
-import { BASE, tenantHref } from '../../../console/routing/links.ts'
+import { tenantHref } from '../../../console/routing/links.ts'
 import { useOpen } from '../../../console/routing/open.ts'
-import { go, useParams } from '../../../console/routing/router.tsx'
-import type { Flag } from './model.ts'
+import { goTo, useParams } from '../../../console/routing/router.tsx'
+import { type Flag, flagPath } from './model.ts'
 import { Switch } from './switch.tsx'
 import { text } from './text.ts'
 
@@ -31,8 +31,6 @@ const columns: readonly Column<Flag>[] = [
   },
   { key: 'updated', title: text.columns.updated, align: 'end', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ]
-
-const flagPath = (key: string) => `flags/${encodeURIComponent(key)}`
 
 export default function Flags() {
   const { id = '' } = useParams()
@@ -78,7 +76,7 @@ export default function Flags() {
 
 /** A key that the tenant has opens its flag, and changes nothing. */
 function NewFlag({ id, known, onClose }: { id: string; known: readonly Flag[]; onClose: () => void }) {
-  const open = (key: string) => go(tenantHref(id, flagPath(key)).slice(BASE.length))
+  const open = (key: string) => goTo(tenantHref(id, flagPath(key)))
   const create = useAction('featureFlags.edit', {
     done: (flag) => text.changed(flag),
     showsProblem: true,

@@ -1,11 +1,11 @@
-/** Bar on every screen while an impersonation of the operator is active: user, time left, end. `Shift Esc` ends the newest one. */
+/** Bar on every screen while an impersonation of the operator is active: user, time left, end. The key ends the newest one. */
 import { useEffect, useState } from 'react'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { useSession } from '../../../console/data/session.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
-import { endImpersonation, type Impersonation, stateOf } from './impersonation.ts'
+import { endImpersonation, type Impersonation, newestStore, stateOf } from './impersonation.ts'
 import { text } from './text.ts'
 
 const MAX_READ = 200
@@ -16,16 +16,7 @@ export default function Bar() {
   const now = useSecond(data !== undefined && data.data.length > 0)
   const own = (data?.data ?? []).filter((one) => one.actor.name === name && stateOf(one) === 'active')
   const [newest] = own
-  useEffect(() => {
-    const onKey = (event: KeyboardEvent) => {
-      if (event.key !== 'Escape' || !event.shiftKey || !newest) return
-      event.preventDefault()
-      event.stopPropagation()
-      void endImpersonation(newest)
-    }
-    addEventListener('keydown', onKey, { capture: true })
-    return () => removeEventListener('keydown', onKey, { capture: true })
-  }, [newest])
+  useEffect(() => newestStore.set(newest), [newest])
   if (own.length === 0) return null
   return (
     <section className="impersonation-bars" aria-label={text.bar}>
@@ -47,7 +38,7 @@ function Line({ one, now, hasKey }: { one: Impersonation; now: number; hasKey: b
       </span>
       <Button onClick={() => endImpersonation(one)}>
         {text.end}
-        {hasKey && <kbd>⇧ Esc</kbd>}
+        {hasKey && <kbd>Shift Esc</kbd>}
       </Button>
     </p>
   )

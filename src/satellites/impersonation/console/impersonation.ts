@@ -1,6 +1,6 @@
-/** The impersonation as the screens see it, and its action. */
+/** The impersonation as the screens see it, and its end. */
 import { type Item, runAction } from '../../../console/data/queries.ts'
-import type { Action } from '../../../console/module.ts'
+import { createStore } from '../../../console/data/store.ts'
 import { text } from './text.ts'
 
 export type Impersonation = Item<'impersonations.list'>
@@ -11,24 +11,11 @@ export const stateOf = ({ endedAt, expiresAt }: Impersonation): State => {
   return Date.parse(expiresAt) > Date.now() ? 'active' : 'expired'
 }
 
-export const endImpersonation = ({ sessionId, userId }: Impersonation): Promise<unknown> =>
+export const endImpersonation = ({
+  sessionId,
+  userId,
+}: Pick<Impersonation, 'sessionId' | 'userId'>): Promise<unknown> =>
   runAction('impersonations.end', { params: { sessionId } }, { done: text.ended(userId) })
 
-export const actions: readonly Action[] = [
-  {
-    name: 'impersonations.start',
-    title: `${text.start}…`,
-    target: 'tenant',
-    needs: ['impersonations.start'],
-    isAvailable: ({ status }) => status === 'active',
-    view: () => import('./start.tsx'),
-  },
-  {
-    name: 'impersonations.end',
-    title: text.end,
-    target: 'impersonation',
-    needs: ['impersonations.end'],
-    isAvailable: (one: Impersonation) => stateOf(one) === 'active',
-    run: endImpersonation,
-  },
-]
+/** The newest active one of the operator, which the bar reads. */
+export const newestStore = createStore<Impersonation | undefined>(undefined)

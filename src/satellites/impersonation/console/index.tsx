@@ -1,6 +1,6 @@
 /** Console module of impersonation. */
 import { defineConsoleModule } from '../../../console/module.ts'
-import { actions } from './impersonation.ts'
+import { actions, keys } from './actions.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
@@ -28,4 +28,5 @@ export default defineConsoleModule({
   header: [{ needs: ['impersonations.list'], view: () => import('./header.tsx') }],
   bars: [{ needs: ['impersonations.listAll', 'impersonations.end'], view: () => import('./bar.tsx') }],
   actions,
+  keys,
 })

@@ -43,6 +43,8 @@ export const text = {
   emptyFilter: 'No impersonation matches',
   clear: 'Clear filters',
   end: 'End',
+  endNow: 'End impersonation',
+  endNewest: 'End the impersonation',
   ended: (user: string) => `Impersonation of ${user} ended`,
   actingAs: 'You act as',
   of: 'of',

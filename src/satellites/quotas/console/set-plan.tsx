@@ -41,6 +41,7 @@ export default function SetPlan({ target, onClose }: ActionProps<Quota>) {
             isExtra
             isRequired
             autoFocus
+            isOpen
             label={text.planField}
             hint={text.planHint(quota)}
             defaultValue={former}

@@ -57,5 +57,6 @@ export default defineConsoleModule({
       view: () => import('./delete-secret.tsx'),
     },
   ],
+  announced: ['settings.list'],
   notShown: { 'settings.get': 'settings.list returns the same for each setting' },
 })

@@ -4,6 +4,7 @@ import { text } from './text.ts'
 
 export default defineConsoleModule({
   name: 'sso',
+  announced: ['sso.get'],
   tabs: [{ path: 'sso', title: text.sso, needs: ['sso.get'], order: 85, view: () => import('./sso.tsx') }],
   actions: [
     {

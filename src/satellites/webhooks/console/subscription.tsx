@@ -1,6 +1,6 @@
 /** One subscription: health, settings, statistics, and its deliveries. */
 import { useEffect } from 'react'
-import { menuEntriesOf, startAction } from '../../../console/components/actions.tsx'
+import { menuEntriesOf, ObjectButtons, startAction } from '../../../console/components/actions.tsx'
 import { Button, Copyable } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
 import { Card, Facts } from '../../../console/components/base/page.tsx'
@@ -82,8 +82,8 @@ function Actions({ webhook }: { webhook: Webhook }) {
   useEffect(() => {
     remember({ kind: text.subscription, id: webhookId, title: url, href: hrefOf(owner, webhookId) })
   }, [owner, webhookId, url])
-  const actions = actionsOf(kind, webhook)
-  const next = actions.find(({ key }) => key !== undefined && webhook.health.failingSince !== null) ?? actions[0]
+  const actions = actionsOf(kind, webhook).filter(({ isButton }) => !isButton)
+  const next = actions.find(({ key }) => key === 'R' && webhook.health.failingSince !== null) ?? actions[0]
   const entries = menuEntriesOf(kind, webhook)
   return (
     <Header
@@ -98,6 +98,7 @@ function Actions({ webhook }: { webhook: Webhook }) {
       }
     >
       {next && <Button onClick={() => startAction(next, webhook)}>{next.title}</Button>}
+      <ObjectButtons kind={kind} object={webhook} />
       {entries.length > 0 && (
         <MenuTrigger label={text.actions} entries={entries}>
           {text.actions}

@@ -2,15 +2,15 @@
 import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { Panel } from '../../../console/components/panel.tsx'
 import { useAction, useOperation } from '../../../console/data/queries.ts'
-import { BASE, tenantHref } from '../../../console/routing/links.ts'
-import { go } from '../../../console/routing/router.tsx'
+import { tenantHref } from '../../../console/routing/links.ts'
+import { goTo } from '../../../console/routing/router.tsx'
 import { text } from '../base/text.ts'
 
 export default function NewTenant({ onClose }: { onClose: () => void }) {
   const { data: plans } = useOperation('plans.list', {})
   const create = useAction('tenants.create', {
     done: ({ name }) => text.created(name),
-    onDone: ({ id }) => go(tenantHref(id).slice(BASE.length)),
+    onDone: ({ id }) => goTo(tenantHref(id)),
     showsProblem: true,
   })
   const names = plans?.resolvedBy === 'metadata' ? Object.keys(plans.definitions) : []

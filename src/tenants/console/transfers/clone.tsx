@@ -3,8 +3,8 @@ import { Dialog } from '../../../console/components/dialog.tsx'
 import { Field, Form } from '../../../console/components/forms/form.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
-import { BASE, tenantHref } from '../../../console/routing/links.ts'
-import { go } from '../../../console/routing/router.tsx'
+import { tenantHref } from '../../../console/routing/links.ts'
+import { goTo } from '../../../console/routing/router.tsx'
 import type { Tenant } from '../base/tenant.ts'
 import { text } from './text.ts'
 
@@ -13,7 +13,7 @@ export default function Clone({ target: { id, name }, onClose }: ActionProps<Ten
     done: (made) => text.cloning(made.name),
     onDone: (made) => {
       onClose()
-      go(tenantHref(made.id).slice(BASE.length))
+      goTo(tenantHref(made.id))
     },
     showsProblem: true,
   })

@@ -1,0 +1,169 @@
+/** Benchmark of the console in a browser: 100,000 tenants against 600, a slow client, and the size of its scripts. */
+import type { Browser, CDPSession, Page } from 'playwright-core'
+import { createHttp } from '../../src/http/app.ts'
+import { serveNode } from '../../src/http/hosts/node.ts'
+import { launchBrowser } from '../../test/support/browser.ts'
+import { alternate, type Bench, median, RUNS, timed } from '../measure.ts'
+import { fillRegistry, TOKEN, withTenancy } from '../tenancy.ts'
+
+const FEW = 600
+const MANY = 100_000
+const ROW = '.table-scroll tbody tr'
+/** The number of rows of a page stays below this, however many tenants exist. */
+const MAX_ROWS = 600
+
+interface Opened {
+  readonly page: Page
+  readonly context: { close(): Promise<void> }
+  readonly client: CDPSession
+  /** Bytes of scripts as sent, before the first row is shown. */
+  scriptBytes: number
+  requests: number
+}
+
+/** Times in ms. */
+interface Times {
+  readonly rows: number
+  readonly screen: number
+  readonly search: number
+  readonly largest: number
+  readonly shift: number
+}
+
+export const consoleScreens = {
+  name: 'console',
+  run: async ({ postgresUrl, quick, say }: Bench) => {
+    const many = quick ? 5_000 : MANY
+    await using browser = await launchBrowser()
+    return await withConsole(postgresUrl, FEW, (few) =>
+      withConsole(postgresUrl, many, async (all) => {
+        const runs = quick ? 1 : RUNS
+        await visit(browser, few) // builds the console
+        say(`console: ${runs} visits of each side`)
+        const measured: Record<'few' | 'all', Times[]> = { few: [], all: [] }
+        await alternate(runs, {
+          few: async () => measured.few.push(await visit(browser, few)),
+          all: async () => measured.all.push(await visit(browser, all)),
+        })
+        const of = (side: 'few' | 'all', what: keyof Times) => median(measured[side].map((times) => times[what]))
+        const compared = (name: string, what: keyof Times) => {
+          const [ours, reference] = [of('all', what), of('few', what)]
+          return {
+            name: `${name}, ${many} tenants`,
+            against: `${FEW} tenants`,
+            unit: 'ms',
+            ours,
+            reference,
+            ratio: reference / ours,
+            goal: 0.8,
+          }
+        }
+        const slow: number[] = []
+        for (let run = 0; run < runs; run++) slow.push(await slowRows(browser, all))
+        const { bytes, requests, rows } = await sizes(browser, all)
+        const ms = (value: number) => `${Math.round(value)} ms`
+        return [
+          compared('console, rows after navigation start', 'rows'),
+          compared('console, search, last key to rows', 'search'),
+          { name: 'console, rows after navigation start', value: ms(of('all', 'rows')), goal: '300 ms' },
+          { name: 'console, from screen to screen', value: ms(of('all', 'screen')), goal: '60 ms' },
+          { name: 'console, search, last key to rows', value: ms(of('all', 'search')), goal: '250 ms' },
+          { name: 'console, largest contentful paint', value: ms(of('all', 'largest')), goal: '1,000 ms' },
+          { name: 'console, layout shift', value: of('all', 'shift').toFixed(3), goal: '0' },
+          {
+            name: 'console, rows at CPU ÷ 4, 1.6 Mbit/s, 150 ms',
+            value: ms(median(slow)),
+            goal: '1,500 ms',
+          },
+          { name: 'console, scripts before the first rows', value: `${(bytes / 1_024).toFixed(1)} kB`, goal: '150 kB' },
+          { name: 'console, requests before the first rows', value: String(requests) },
+          { name: 'console, rows in the document', value: String(rows), goal: `at most ${MAX_ROWS}` },
+        ]
+      }),
+    )
+  },
+}
+
+/** @param work receives the address of the console */
+const withConsole = <T>(postgresUrl: string, tenants: number, work: (url: string) => Promise<T>): Promise<T> =>
+  withTenancy(postgresUrl, async (tenancy) => {
+    await fillRegistry(tenancy, tenants)
+    const http = createHttp(tenancy, { adminTokens: [{ name: 'bench', token: TOKEN }] })
+    const server = await serveNode(http, { port: 0, host: '127.0.0.1' })
+    try {
+      return await work(`${server.url}${http.prefix}`)
+    } finally {
+      await server.close(1_000)
+    }
+  })
+
+async function open(browser: Browser, url: string): Promise<Opened> {
+  const context = await browser.newContext({ locale: 'en-US', viewport: { width: 1440, height: 900 } })
+  await context.request.post(`${url}/session`, { data: { token: TOKEN } })
+  const page = await context.newPage()
+  const client = await context.newCDPSession(page)
+  const opened: Opened = { page, context, client, scriptBytes: 0, requests: 0 }
+  page.on('requestfinished', async (request) => {
+    opened.requests++
+    const sizes = request.url().endsWith('.js') ? await request.sizes().catch(() => undefined) : undefined
+    opened.scriptBytes += sizes?.responseBodySize ?? 0
+  })
+  return opened
+}
+
+/** Time since the start of the navigation until rows are shown. */
+async function shown(page: Page, url: string): Promise<number> {
+  await page.goto(`${url}/console/tenants`, { waitUntil: 'commit' })
+  await page.locator(ROW).first().waitFor()
+  return page.evaluate('performance.now()')
+}
+
+async function visit(browser: Browser, url: string): Promise<Times> {
+  const { page, context } = await open(browser, url)
+  const rows = await shown(page, url)
+  const paints = (await page.evaluate(`new Promise((resolve) => {
+    let largest = 0, shift = 0
+    new PerformanceObserver((list) => { for (const one of list.getEntries()) largest = one.startTime }).observe({ type: 'largest-contentful-paint', buffered: true })
+    new PerformanceObserver((list) => { for (const one of list.getEntries()) shift += one.value }).observe({ type: 'layout-shift', buffered: true })
+    setTimeout(() => resolve({ largest, shift }), 500)
+  })`)) as { largest: number; shift: number }
+
+  const screen = await timed(async () => {
+    await page.locator('nav').getByRole('link', { name: 'Plans' }).click()
+    await page.getByRole('heading', { name: 'Plans', level: 1 }).waitFor()
+  })
+  await page.locator('nav').getByRole('link', { name: 'Tenants' }).click()
+  const id = (await page.locator(ROW).last().getAttribute('data-id')) ?? ''
+  await page.locator('main').getByRole('searchbox').click()
+  const search = await timed(async () => {
+    await page.keyboard.insertText(id)
+    await page.locator(ROW).nth(20).waitFor({ state: 'detached' })
+    await page.locator(`${ROW}[data-id="${id}"]`).waitFor()
+  })
+  await context.close()
+  return { rows, screen, search, ...paints }
+}
+
+async function slowRows(browser: Browser, url: string): Promise<number> {
+  const { page, context, client } = await open(browser, url)
+  await client.send('Emulation.setCPUThrottlingRate', { rate: 4 })
+  const bytesPerSecond = 1_600_000 / 8
+  await client.send('Network.emulateNetworkConditions', {
+    offline: false,
+    latency: 150,
+    downloadThroughput: bytesPerSecond,
+    uploadThroughput: bytesPerSecond,
+  })
+  const ms = await shown(page, url)
+  await context.close()
+  return ms
+}
+
+async function sizes(browser: Browser, url: string) {
+  const opened = await open(browser, url)
+  await shown(opened.page, url)
+  const { scriptBytes: bytes, requests } = opened
+  const rows = await opened.page.locator(ROW).count()
+  await opened.context.close()
+  return { bytes, requests, rows }
+}

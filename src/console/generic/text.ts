@@ -1,0 +1,17 @@
+/** Texts of generic screens. */
+export const text = {
+  empty: 'No entries',
+  emptyFiltered: 'No entry matches the filters',
+  any: 'Any',
+  yes: 'Yes',
+  no: 'No',
+  needed: (names: readonly string[]) => `Enter ${names.join(', ')} to read this.`,
+  send: 'Send',
+  open: 'Open',
+  delete: 'Delete',
+  done: (summary: string) => `Done: ${summary}`,
+  result: 'Result',
+  close: 'Close',
+  confirm: 'The service runs this operation. The console cannot undo it.',
+  json: 'As JSON',
+}

@@ -1,0 +1,63 @@
+/**
+ * Stands for `tenantry/console` outside of the page of the console, which has it in its import map. The names are those of
+ * `console/shared/console.ts`: an import of one must reach the error.
+ */
+const unavailable = (): Readonly<Record<string, never>> => {
+  throw new Error(
+    '"tenantry/console" exists only in the page of the console. Leave it external when you bundle a console module, and do not import the module on the server.',
+  )
+}
+
+export const {
+  Autocomplete,
+  Badge,
+  Button,
+  Card,
+  Code,
+  Confirm,
+  Copyable,
+  Dialog,
+  Diff,
+  Empty,
+  ExactTime,
+  Facts,
+  Field,
+  Form,
+  IconButton,
+  Json,
+  LinkButton,
+  MenuTrigger,
+  PageHeader,
+  Panel,
+  Problem,
+  ProblemView,
+  Section,
+  Selection,
+  SimpleTable,
+  Skeleton,
+  Status,
+  Table,
+  Time,
+  call,
+  counted,
+  defineConsoleModule,
+  formatBytes,
+  formatNumber,
+  go,
+  href,
+  isPermitted,
+  linkTo,
+  menuEntriesOf,
+  notify,
+  startAction,
+  tenantHref,
+  useAction,
+  useList,
+  useOpen,
+  useOperation,
+  useParams,
+  useSearch,
+  useSelected,
+  useSession,
+  useSetSearch,
+} = unavailable()

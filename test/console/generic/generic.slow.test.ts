@@ -1,0 +1,144 @@
+/** Generic screens of a host's satellite: they are made of its operations. */
+import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
+import { type OpenedConsole, openConsole, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../console.fixture.ts'
+import { describeScreens } from '../screens.fixture.ts'
+import { Notes, notesSatellite } from './notes.fixture.ts'
+
+const LIMIT_MS = 6 * STEP_LIMIT_MS
+const HOSTILE = '<img src=x onerror=alert(1)><script>alert(2)</script>\u202Egnp.exe'
+
+const notes = new Notes()
+let opened: OpenedConsole
+beforeAll(async () => {
+  opened = await openConsole(inject('postgresUrl'), [notesSatellite(notes)])
+  for (const id of ['acme', 'globex']) await opened.call('POST', '/tenants', { id, name: id })
+  for (const text of ['first', HOSTILE, 'third']) notes.add('acme', { text })
+}, SETUP_LIMIT_MS)
+afterAll(() => opened?.[Symbol.asyncDispose]())
+
+test('a list has pages, rows with links, and filters in the address', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants/acme')
+  const { page } = console
+  const tabs = page.getByRole('navigation', { name: 'Tenant' })
+  await tabs.getByRole('link', { name: 'Notes', exact: true }).click()
+  await page.getByRole('heading', { name: 'Notes of a tenant' }).waitFor()
+  const rows = page.locator('tbody tr')
+  await rows.nth(1).waitFor()
+  expect(await rows.count()).toBe(2)
+  await page.getByRole('button', { name: 'Load more' }).click()
+  await rows.nth(2).waitFor()
+  expect(await rows.nth(1).textContent()).toContain(HOSTILE)
+  expect(await page.locator('main img, main script').count()).toBe(0)
+  await page.getByLabel('Status').selectOption('done')
+  await page.getByText('No entry matches the filters').waitFor()
+  expect(page.url()).toContain('/tenants/acme/notes?status=done')
+  await page.getByRole('button', { name: 'Clear all' }).click()
+  await page.getByRole('link', { name: 'n-2' }).click()
+  await page.getByRole('heading', { name: 'A note', exact: true }).waitFor()
+  expect(await tabs.getByRole('link', { name: 'Notes' }).getAttribute('aria-current')).toBe('page')
+  await page.getByText(HOSTILE).waitFor()
+  expect(new URL(page.url()).pathname).toMatch(/\/tenants\/acme\/notes\/n-2$/)
+  expect(console.complaints).toEqual([])
+})
+
+test('a form has the rules of its operation, and shows the result', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants/globex/notes')
+  const { page } = console
+  await page.getByRole('button', { name: 'Write a note' }).click()
+  const panel = page.getByRole('complementary', { name: 'Write a note' })
+  await panel.getByText('All operators can read it.').waitFor()
+  const text = panel.getByLabel('Text')
+  expect(await text.getAttribute('minlength')).toBe('3')
+  await text.fill('ab')
+  await panel.getByRole('button', { name: 'Send' }).click()
+  await panel.locator('.field-error').waitFor()
+  await text.fill('A note of globex')
+  await panel.getByLabel('Labels').fill('red\nblue')
+  await panel.getByLabel('Position').fill('{ "page": ')
+  await panel.getByRole('button', { name: 'Send' }).click()
+  await panel.getByText('Enter a JSON value').waitFor()
+  await panel.getByLabel('Position').fill('{ "page": 7 }')
+  await panel.getByLabel('Is urgent').selectOption('No')
+  await panel.getByRole('button', { name: 'Send' }).click()
+  await panel.getByRole('heading', { name: 'Result' }).waitFor()
+  expect(notes.bodies.at(-1)).toEqual({
+    text: 'A note of globex',
+    labels: ['red', 'blue'],
+    position: { page: 7 },
+    isUrgent: false,
+  })
+  await panel.locator('footer, p').getByRole('button', { name: 'Close' }).click()
+  await page.getByRole('link', { name: 'n-1' }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('a change begins with the present values; a deletion is confirmed and opens the list', {
+  timeout: LIMIT_MS,
+}, async () => {
+  const { id } = notes.add('acme', { text: 'to change' })
+  await using console = await opened.open('/tenants/acme/notes')
+  const { page } = console
+  await page.getByRole('button', { name: 'Load more' }).click()
+  await page.getByRole('button', { name: `Actions for ${id}` }).click()
+  await page.getByRole('menuitem', { name: 'Change a note' }).click()
+  const change = page.getByRole('complementary', { name: 'Change a note' })
+  await change.getByLabel('Text').waitFor()
+  expect(await change.getByLabel('Text').inputValue()).toBe('to change')
+  await change.getByLabel('Text').fill('changed')
+  await change.getByLabel('Status').selectOption('done')
+  await change.getByRole('button', { name: 'Send' }).click()
+  await change.getByRole('heading', { name: 'Result' }).waitFor()
+  expect(notes.get('acme', id)).toMatchObject({ text: 'changed', status: 'done' })
+  await page.getByRole('button', { name: 'Delete a note' }).click()
+  await page.getByRole('complementary', { name: 'Delete a note' }).getByRole('button', { name: 'Delete' }).click()
+  const dialog = page.getByRole('alertdialog')
+  expect(await dialog.getByRole('button', { name: 'Delete' }).getAttribute('aria-disabled')).toBe('true')
+  await dialog.getByRole('textbox').fill(id)
+  await dialog.getByRole('button', { name: 'Delete' }).click()
+  await page.getByRole('heading', { name: 'Notes of a tenant' }).waitFor()
+  expect(notes.of('acme').map((note) => note.id)).not.toContain(id)
+  console.expect(/status of 404/)
+  expect(console.complaints).toEqual([])
+})
+
+describe('operations over all tenants', () => {
+  test('are in the navigation, with their query in the address', { timeout: LIMIT_MS }, async () => {
+    await using console = await opened.open('/')
+    const { page } = console
+    await page.getByRole('link', { name: 'Notes', exact: true }).click()
+    await page.getByRole('heading', { name: 'Notes', level: 1 }).waitFor()
+    await page.getByLabel('Above').fill('4')
+    await page.getByLabel('Above').press('Enter')
+    await page.locator('dd').getByText('4', { exact: true }).waitFor()
+    expect(page.url()).toContain('/note-counts?above=4')
+    await page.getByRole('button', { name: 'Import notes' }).click()
+    const panel = page.getByRole('complementary', { name: 'Import notes' })
+    await panel.getByLabel('Body').fill('[{ "text": "a" }, { "text": 1 }]')
+    await panel.getByRole('button', { name: 'Send' }).click()
+    await panel.locator('.field-error, .problem').first().waitFor()
+    await panel.getByLabel('Body').fill('[{ "text": "a" }]')
+    await panel.getByRole('button', { name: 'Send' }).click()
+    await panel.getByRole('heading', { name: 'Result' }).waitFor()
+    expect(notes.bodies.at(-1)).toEqual([{ text: 'a' }])
+    console.expect(/status of 400|status of 422/)
+    expect(console.complaints).toEqual([])
+  })
+
+  test('a token that may only read has no forms', { timeout: LIMIT_MS }, async () => {
+    await using console = await opened.open('/tenants/acme/notes', { token: READER })
+    const { page } = console
+    await page.getByRole('link', { name: 'n-1' }).waitFor()
+    expect(await page.getByRole('button', { name: 'Write a note' }).count()).toBe(0)
+    expect(await page.getByRole('button', { name: 'Actions for n-1' }).count()).toBe(0)
+    expect(console.complaints).toEqual([])
+  })
+})
+
+describeScreens(
+  () => opened,
+  [
+    ['/tenants/acme/notes', 'n-1'],
+    ['/tenants/acme/notes/n-2?open=notes.update', 'Change a note'],
+    ['/note-counts?open=notes.import', 'Import notes'],
+  ],
+)
