@@ -67,7 +67,10 @@ async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, co
       const requests: Parameters<Tenancy['tenants']['adoptions']['adopt']>[0][] = []
       for (const id of await made())
         requests.push({ ...request(id), ...(await tenants.adoptions.plan(request(id)).then(digestOf)) })
-      const work = () => forEachConcurrent(requests, inFlight, (one) => tenants.adoptions.adopt(one))
+      const work = () =>
+        forEachConcurrent(requests, inFlight, async (one) => {
+          await tenants.adoptions.adopt(one)
+        })
       const perSecond = (count / (await timed(work))) * 1_000
       say(`${what}: ${Math.round(perSecond)}/s`)
       return perSecond
