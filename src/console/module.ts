@@ -9,7 +9,7 @@
  *   })
  */
 import type { ComponentType } from 'react'
-import type { OperationName } from './api/contract.ts'
+import type { Input, OperationName, Result } from './api/contract.ts'
 
 /** A component, loaded when it is shown. */
 export type View<Props = {}> = () => Promise<{ readonly default: ComponentType<Props> }>
@@ -109,6 +109,24 @@ export interface TenantColumn<Tenant = any> extends Needing {
   readonly view: View<{ readonly tenant: Tenant }>
 }
 
+type State = Readonly<Record<string, unknown>>
+
+/** Gives an object its state of another time, by an ordinary operation. The page of a tenant at a time offers it. */
+export interface Restoration<Read extends OperationName = any, Change extends OperationName = any> extends Needing {
+  /** Kind of the object in the audit log: `featureFlag` of `featureFlag:new-checkout`. */
+  readonly kind: string
+  /** Text of the button if a kind has several. */
+  readonly title?: string
+  /** Reads the present object. */
+  readonly read: Read
+  readonly change: Change
+  readonly readInput: (tenantId: string, name: string) => Input<Read>
+  /** The members that the change can set, of a recorded or the present state. Undefined: none. */
+  readonly stateOf: (state: any) => State | undefined
+  /** @param present undefined: the object does not exist */
+  readonly changeInput: (tenantId: string, name: string, state: any, present?: Result<Read>) => Input<Change>
+}
+
 export interface ConsoleModule {
   /** Name of the part or satellite. */
   readonly name: string
@@ -116,6 +134,9 @@ export interface ConsoleModule {
   readonly tabs?: readonly Tab[]
   /** Around the tabs of a tenant, with its header: of the tenants only. */
   readonly tenantFrame?: View
+  /** Instead of all pages of a tenant if the address has `?at=`: the tenant at that time. Of one module only. */
+  readonly tenantAt?: Card<{}>
+  readonly restorations?: readonly Restoration[]
   /** On the overview of a tenant. */
   readonly cards?: readonly Card<{ readonly id: string }>[]
   /** On Home. */

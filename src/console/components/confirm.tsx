@@ -21,6 +21,8 @@ export interface ConfirmProps<Name extends OperationName> {
   /** Text of the button: the verb. */
   readonly confirm: string
   readonly isDestructive?: boolean
+  /** Why it cannot be confirmed now. */
+  readonly reason?: string | undefined
   readonly isRunning?: boolean
   readonly problem?: Problem | null
   /** The call that the button sends. */
@@ -35,6 +37,7 @@ export function Confirm<Name extends OperationName>({
   word,
   confirm,
   isDestructive = true,
+  reason,
   isRunning = false,
   problem,
   call,
@@ -43,7 +46,7 @@ export function Confirm<Name extends OperationName>({
 }: ConfirmProps<Name>) {
   const [typed, setTyped] = useState('')
   const field = useRef<HTMLInputElement>(null)
-  const isConfirmed = word === undefined || typed.trim() === word
+  const isConfirmed = reason === undefined && (word === undefined || typed.trim() === word)
   const submit = (event: FormEvent) => {
     event.preventDefault()
     if (isConfirmed && !isRunning) onConfirm()
@@ -85,6 +88,7 @@ export function Confirm<Name extends OperationName>({
                   type="submit"
                   variant={isDestructive ? 'danger' : 'primary'}
                   disabled={!isConfirmed}
+                  reason={reason}
                   autoFocus={word === undefined && !isDestructive}
                   isRunning={isRunning}
                 >

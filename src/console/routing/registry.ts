@@ -2,7 +2,7 @@
 import type { OperationName } from '../api/contract.ts'
 import { registerAnnounced } from '../data/live.ts'
 import { isPermitted } from '../data/session.ts'
-import type { Action, ConsoleModule, Screen, Tab } from '../module.ts'
+import type { Action, ConsoleModule, Restoration, Screen, Tab } from '../module.ts'
 
 interface Needing {
   readonly needs: readonly OperationName[]
@@ -29,6 +29,9 @@ export const cards = () => inOrder(permitted(modules.flatMap((module) => module.
 export const homeCards = () => inOrder(permitted(modules.flatMap((module) => module.home ?? [])))
 export const headerLines = () => inOrder(permitted(modules.flatMap((module) => module.header ?? [])))
 export const bars = () => inOrder(permitted(modules.flatMap((module) => module.bars ?? [])))
+/** Restorations of a kind of object. */
+export const restorationsOf = (kind: string): Restoration[] =>
+  permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
 export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
 /** Keys that have an effect now. */
 export const globalKeys = () =>

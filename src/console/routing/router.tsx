@@ -11,7 +11,7 @@ import {
   useParams as useRouterParams,
   useSearch as useRouterSearch,
 } from '@tanstack/react-router'
-import type { ComponentType } from 'react'
+import { type ComponentType, Suspense } from 'react'
 import type { OperationName } from '../api/contract.ts'
 import { load } from '../data/load.ts'
 import { isPermitted } from '../data/session.ts'
@@ -37,6 +37,8 @@ export interface Frames {
   readonly Home: View
   /** Around every page of a tenant. */
   readonly Tenant: View
+  /** Instead of it if the address has `?at=`. */
+  readonly TenantAt: Pick<Page, 'needs' | 'view'> | undefined
   readonly NotFound: ComponentType
   readonly Forbidden: ComponentType<{ needs: readonly OperationName[] }>
   readonly Failed: ComponentType<{ error: unknown }>
@@ -44,7 +46,7 @@ export interface Frames {
 
 const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, '$$$1')
 
-export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, Failed }: Frames): object {
+export function createConsoleRouter({ Shell, Home, Tenant, TenantAt, NotFound, Forbidden, Failed }: Frames): object {
   const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: Failed } as any)
   const componentOf = ({ needs, view }: Pick<Page, 'needs' | 'view'>) =>
     isPermitted(...needs) ? lazyRouteComponent(() => load(view)) : () => <Forbidden needs={needs} />
@@ -58,7 +60,10 @@ export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, 
   const tenantRoute = createRoute({
     getParentRoute: () => rootRoute,
     path: '/tenants/$id' as any,
-    component: lazyRouteComponent(() => load(Tenant)),
+    component: tenantFrame(
+      lazyRouteComponent(() => load(Tenant)),
+      TenantAt ? componentOf(TenantAt) : NotFound,
+    ),
   } as any)
   const home = routeOf({ path: '/', title: '', needs: [], search: 'attention.list', view: Home }, rootRoute)
   const tabs = allTabs().map((tab) => routeOf({ ...tab, path: tab.path ? `/${tab.path}` : '/' }, tenantRoute))
@@ -83,6 +88,19 @@ export function createConsoleRouter({ Shell, Home, Tenant, NotFound, Forbidden, 
   return router
 }
 
+/** The frame of the present, or that of another time. An address with a time never shows the present. */
+function tenantFrame(Present: any, Past: ComponentType): ComponentType {
+  const Frame = () =>
+    useCommonSearch().at === undefined ? (
+      <Present />
+    ) : (
+      <Suspense>
+        <Past />
+      </Suspense>
+    )
+  return Object.assign(Frame, { preload: Present.preload })
+}
+
 let present: any
 
 /** Opens a path of the console: `/tenants/acme?open=new`. */
@@ -95,9 +113,18 @@ export function go(path: string, { isReplaced = false } = {}): void {
 /** Opens an address of the console: the result of `href`. */
 export const goTo = (address: string): void => go(address.slice(BASE.length) || '/')
 
-/** Calls a listener after each navigation to another path. */
+interface Rendered {
+  readonly pathChanged: boolean
+  readonly fromLocation?: { readonly search: CommonSearch }
+  readonly toLocation: { readonly search: CommonSearch }
+}
+
+/** Calls a listener after each navigation to another path, or another time. */
 export const onNavigated = (listener: () => void): (() => void) =>
-  present.subscribe('onRendered', ({ pathChanged }: { pathChanged: boolean }) => pathChanged && listener())
+  present.subscribe('onRendered', ({ pathChanged, fromLocation, toLocation }: Rendered) => {
+    const isOtherTime = fromLocation !== undefined && fromLocation.search.at !== toLocation.search.at
+    if (pathChanged || isOtherTime) listener()
+  })
 
 /** Parameters of the path: `useParams().id`. */
 export const useParams = (): Readonly<Record<string, string>> => useRouterParams({ strict: false } as any) as any

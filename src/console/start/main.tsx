@@ -50,10 +50,12 @@ async function show(session: Session): Promise<void> {
   registerModules(modules)
   await registerHost(session)
   const tenant = modules.find(({ tenantFrame }) => tenantFrame)?.tenantFrame
+  const tenantAt = modules.find(({ tenantAt }) => tenantAt)?.tenantAt
   const router = createConsoleRouter({
     Shell: Frame,
     Home: () => import('../shell/home.tsx'),
     Tenant: tenant as View,
+    TenantAt: tenantAt,
     NotFound,
     Forbidden,
     Failed,

@@ -4,6 +4,7 @@ import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import {
   type OpenedConsole,
   openConsole,
+  READER,
   SETUP_LIMIT_MS,
   STEP_LIMIT_MS,
 } from '../../../test/console/console.fixture.ts'
@@ -42,6 +43,34 @@ test('an entry shows the difference that the change made', { timeout: LIMIT_MS }
   await page.keyboard.press('Escape')
   await panel.waitFor({ state: 'detached' })
   expect(console.complaints).toEqual([])
+})
+
+test('an entry leads to the state of its tenant before the change', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open(`/audit?open=${renamed}`)
+  const { page } = console
+  await page.getByRole('link', { name: 'State before this change' }).click()
+  await page.getByRole('heading', { level: 1, name: 'Acme', exact: true }).waitFor()
+  await page.getByRole('region', { name: 'State at another time' }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('Home lists the last five entries of the operator, with links, or that there is none', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/')
+  const { page } = console
+  const card = page.locator('.card', { has: page.getByRole('heading', { name: 'My last actions' }) })
+  const { data } = await opened.call('GET', '/audit-logs?actor=admin&limit=5')
+  await card.getByRole('link', { name: data[0].action }).waitFor()
+  const links = await card.getByRole('listitem').getByRole('link').all()
+  const opens = await Promise.all(links.map(async (link) => (await link.getAttribute('href'))?.split('open=')[1]))
+  expect(opens).toEqual(data.map(({ id }: { id: string }) => id))
+  await card.getByRole('link', { name: 'tenants.update' }).click()
+  await page.getByRole('complementary', { name: 'tenants.update' }).waitFor()
+
+  await using other = await opened.open('/', { token: READER })
+  await other.page.getByText('No action yet').waitFor()
+  expect([...console.complaints, ...other.complaints]).toEqual([])
 })
 
 test('filters have the existing values, are in the address, and each can be removed', {
@@ -103,6 +132,7 @@ test('the export has the filtered entries', { timeout: LIMIT_MS }, async () => {
 describeScreens(
   () => opened,
   [
+    ['/', 'My last actions'],
     ['/audit', 'tenants.suspend'],
     [() => `/audit?open=${renamed}`, 'Acme Corporation'],
     ['/audit?action=none', 'No entry matches'],

@@ -4,6 +4,7 @@ import { actions } from './actions.ts'
 import { text } from './base/text.ts'
 import { migrationActions } from './migrations/actions.ts'
 import { text as migrationText } from './migrations/text.ts'
+import { restorations } from './restorations.ts'
 import { transferActions } from './transfers/actions.ts'
 import { text as transferText } from './transfers/text.ts'
 
@@ -76,6 +77,7 @@ export default defineConsoleModule({
     { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
   ],
   actions: [...actions, ...transferActions, ...migrationActions],
+  restorations,
   announced: ['tenants.get', 'tenants.list', 'plans.list'],
   notShown: {
     'tenants.planAdoption': ADOPTION,
@@ -86,7 +88,6 @@ export default defineConsoleModule({
     'tenants.releaseTables': ADOPTION,
     'tenants.erase': ERASURE,
     'erasures.get': ERASURE,
-    'tenants.at': 'For programs: the audit log shows each change with its former values',
     'bulk.list': 'The list of tenants follows the job that it has started',
     'outbox.mark': 'For programs of hosts that write entries without Tenantry',
     'outbox.relay': 'For programs of hosts that write entries without Tenantry',

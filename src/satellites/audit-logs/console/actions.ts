@@ -1,8 +1,12 @@
-/** The history of an object: key `h`. It opens the newest change, with its author and the former value. */
+/**
+ * The history of an object: key `h`. It opens the newest change, with its author and the former value. And the action that shows a
+ * tenant at a time.
+ */
 import { call } from '../../../console/data/call.ts'
 import type { Action } from '../../../console/module.ts'
 import { href, tenantHref } from '../../../console/routing/links.ts'
 import { goTo } from '../../../console/routing/router.tsx'
+import { showAt } from './at/action.ts'
 import { text } from './text.ts'
 
 interface Logged {
@@ -38,7 +42,7 @@ async function openHistory({ tenantId, target }: Logged): Promise<void> {
   goTo(tenantId === null ? href('/audit', { target, open }) : tenantHref(tenantId, 'audit', { target, open }))
 }
 
-export const actions: readonly Action[] = Object.entries(KINDS).map(([kind, loggedOf]) => ({
+const histories: readonly Action[] = Object.entries(KINDS).map(([kind, loggedOf]) => ({
   name: `auditLogs.history.${kind}`,
   title: text.history,
   target: kind,
@@ -47,3 +51,5 @@ export const actions: readonly Action[] = Object.entries(KINDS).map(([kind, logg
   isButton: true,
   run: (object) => openHistory(loggedOf(object)),
 }))
+
+export const actions = [...histories, showAt]

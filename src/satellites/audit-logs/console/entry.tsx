@@ -9,6 +9,7 @@ import { ExactTime } from '../../../console/components/base/time.tsx'
 import { Skeleton } from '../../../console/components/lists/table.tsx'
 import { Panel } from '../../../console/components/panel.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
+import { isPermitted } from '../../../console/data/session.ts'
 import { href, tenantHref } from '../../../console/routing/links.ts'
 import { useParams } from '../../../console/routing/router.tsx'
 import { text } from './text.ts'
@@ -22,6 +23,9 @@ export function EntryPanel({ id, onClose }: { id: string; onClose: () => void })
     </Panel>
   )
 }
+
+/** A time includes the changes at it. */
+const justBefore = (at: string): string => new Date(Date.parse(at) - 1).toISOString()
 
 type Shown = NonNullable<ReturnType<typeof useOperation<'auditLogs.get'>>['data']>
 
@@ -64,6 +68,9 @@ function Entry({ entry }: { entry: Shown }) {
       </section>
       <div className="section-actions">
         <LinkButton href={logHref({ target })}>{text.allOfObject}</LinkButton>
+        {tenantId && isPermitted('tenants.at') && (
+          <LinkButton href={tenantHref(tenantId, '', { at: justBefore(createdAt) })}>{text.stateBefore}</LinkButton>
+        )}
         {requestId && <LinkButton href={logHref({ requestId })}>{text.sameRequest}</LinkButton>}
       </div>
       {(before !== null || after !== null) && (

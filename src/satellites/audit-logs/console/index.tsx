@@ -26,5 +26,7 @@ export default defineConsoleModule({
       view: () => import('./log.tsx'),
     },
   ],
+  tenantAt: { needs: ['tenants.at', 'auditLogs.list'], view: () => import('./at/page.tsx') },
+  home: [{ needs: ['auditLogs.listAll'], order: 60, view: () => import('./last-actions.tsx') }],
   actions,
 })

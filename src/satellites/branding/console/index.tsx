@@ -1,5 +1,6 @@
 /** Console module of branding. */
 import { defineConsoleModule } from '../../../console/module.ts'
+import { restoration } from './restoration.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
@@ -14,4 +15,5 @@ export default defineConsoleModule({
       view: () => import('./branding.tsx'),
     },
   ],
+  restorations: [restoration],
 })

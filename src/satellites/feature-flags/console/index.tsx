@@ -1,6 +1,7 @@
 /** Console module of feature flags. */
 import { defineConsoleModule } from '../../../console/module.ts'
 import { actions } from './actions.ts'
+import { restoration } from './restoration.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
@@ -41,6 +42,7 @@ export default defineConsoleModule({
     },
   ],
   actions,
+  restorations: [restoration],
   announced: ['featureFlags.list', 'featureFlags.get'],
   palette: [
     {
@@ -51,6 +53,5 @@ export default defineConsoleModule({
   notShown: {
     'ofrep.evaluate': 'Requests of hosts; the page of a flag shows more',
     'ofrep.evaluateAll': 'Requests of hosts; the page of a flag shows more',
-    'featureFlags.set': 'The console changes single members with featureFlags.edit',
   },
 })

@@ -57,22 +57,6 @@ export const ownerOf = ({ owner, tenantId }: ListedDelivery): Owner => (owner ==
 export const kindOf = (owner: Owner, kind: 'webhook' | 'webhooks' | 'delivery'): string =>
   owner === null ? `host-${kind}` : kind
 
-const MINUTE_MS = 60_000
-
-/** Value of a `datetime-local` field, in local time. */
-export function toLocal(at: string | Date | null | undefined): string {
-  if (!at) return ''
-  const date = new Date(at)
-  return new Date(date.getTime() - date.getTimezoneOffset() * MINUTE_MS).toISOString().slice(0, 16)
-}
-
-/** A time of the address; undefined if it is none. */
-export const validTime = (at: unknown): string | undefined =>
-  typeof at === 'string' && !Number.isNaN(Date.parse(at)) ? at : undefined
-
-/** The time of a `datetime-local` field. */
-export const fromLocal = (value: string): string | undefined => (value ? new Date(value).toISOString() : undefined)
-
 /** The subscriptions of an owner, as an object of actions. */
 export interface Webhooks {
   readonly owner: Owner

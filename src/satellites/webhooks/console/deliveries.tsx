@@ -1,11 +1,12 @@
 /** Deliveries of all tenants and of the host. */
 import { LinkButton } from '../../../console/components/base/button.tsx'
+import { validTime } from '../../../console/components/base/local-time.ts'
 import { PageHeader } from '../../../console/components/base/page.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { href } from '../../../console/routing/links.ts'
 import { useSearch } from '../../../console/routing/router.tsx'
-import { hrefOf, validTime } from './api.ts'
+import { hrefOf } from './api.ts'
 import { Bars } from './bars.tsx'
 import { DeliveryList } from './delivery-list.tsx'
 import { text } from './text.ts'

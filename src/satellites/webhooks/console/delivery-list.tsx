@@ -2,13 +2,14 @@
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
+import { fromLocal, toLocal } from '../../../console/components/base/local-time.ts'
 import { Empty } from '../../../console/components/base/page.tsx'
 import { Badge, Status, type Tone } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import type { List } from '../../../console/data/queries.ts'
 import { useSetSearch } from '../../../console/routing/router.tsx'
-import { type Delivery, fromLocal, hrefOf, kindOf, type ListedDelivery, type Owner, ownerOf, toLocal } from './api.ts'
+import { type Delivery, hrefOf, kindOf, type ListedDelivery, type Owner, ownerOf } from './api.ts'
 import { text } from './text.ts'
 
 const TONES: Readonly<Record<Delivery['state'], Tone>> = {

@@ -2,22 +2,14 @@
 import { type FormEvent, useState } from 'react'
 import { ApiCall } from '../../../console/components/api-call.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
+import { fromLocal, toLocal } from '../../../console/components/base/local-time.ts'
 import { ProblemView } from '../../../console/components/base/problem.tsx'
 import { Confirm } from '../../../console/components/confirm.tsx'
 import { Dialog } from '../../../console/components/dialog.tsx'
 import { useAction, useOperation } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import type { Webhooks } from './api.ts'
-import {
-  fromLocal,
-  type ListedDelivery,
-  type Owner,
-  operationOf,
-  ownerOf,
-  paramsOf,
-  toLocal,
-  type Webhook,
-} from './api.ts'
+import { type ListedDelivery, type Owner, operationOf, ownerOf, paramsOf, type Webhook } from './api.ts'
 import { text } from './text.ts'
 
 const DAY_MS = 24 * 3_600_000

@@ -122,6 +122,8 @@ export const text = {
   deleted: (name: string) => `${name} is deleted`,
   restore: 'Restore',
   restoreHint: 'Restores the former status, with all data.',
+  restoreGeneral: 'Restore name, domains and metadata',
+  restorePlan: 'Restore the plan',
   restored: (name: string) => `${name} is restored`,
   access: 'Access',
   admitted: (failures: number) =>

@@ -1,5 +1,5 @@
 /** Bulk: the toolbar of selected tenants, the confirmation with the number typed, and the progress of the job. */
-import { useEffect, useState } from 'react'
+import { lazy, Suspense, useState } from 'react'
 import type { Body, Result } from '../../../console/api/contract.ts'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Facts } from '../../../console/components/base/page.tsx'
@@ -7,11 +7,10 @@ import { ProblemView } from '../../../console/components/base/problem.tsx'
 import { Status } from '../../../console/components/base/status.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
 import { Time } from '../../../console/components/base/time.tsx'
-import { Confirm } from '../../../console/components/confirm.tsx'
 import { type Selection, useSelected } from '../../../console/components/lists/selection.ts'
 import { Skeleton } from '../../../console/components/lists/table.tsx'
 import { Panel } from '../../../console/components/panel.tsx'
-import { Select } from '../../../console/components/select.tsx'
+import { load } from '../../../console/data/load.ts'
 import { useAction, useList, useOperation } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
@@ -26,6 +25,9 @@ const OPERATIONS = Object.keys(text.operations) as OperationOfBulk[]
 const ENDED: readonly Job['state'][] = ['completed', 'cancelled']
 const PROGRESS_MS = 1_000
 const PREFIX = 'bulk-'
+
+/** Loaded when it opens, as all dialogs are. */
+const BulkConfirm = lazy(() => load(() => import('./bulk-confirm.tsx')))
 
 export const isBulkPermitted = (): boolean => isPermitted('bulk.start', 'bulk.get')
 
@@ -42,6 +44,7 @@ interface ToolbarProps {
 }
 
 export function BulkToolbar({ selection, filter, hasMore }: ToolbarProps) {
+  const panel = useOpen()
   const selected = useSelected(selection)
   const [extended, setExtended] = useState<ReadonlySet<string>>()
   const [operation, setOperation] = useState<OperationOfBulk>()
@@ -65,72 +68,20 @@ export function BulkToolbar({ selection, filter, hasMore }: ToolbarProps) {
         {text.clear}
       </Button>
       {operation && (
-        <BulkConfirm
-          key={operation}
-          request={{ operation, ...scope }}
-          onStarted={() => selection.replace([])}
-          onClose={() => setOperation(undefined)}
-        />
+        <Suspense>
+          <BulkConfirm
+            key={operation}
+            request={{ operation, ...scope }}
+            onStarted={(bulkId) => {
+              selection.replace([])
+              setOperation(undefined)
+              panel.open(`${PREFIX}${bulkId}`)
+            }}
+            onClose={() => setOperation(undefined)}
+          />
+        </Suspense>
       )}
     </section>
-  )
-}
-
-interface ConfirmProps {
-  readonly request: Request
-  readonly onStarted: () => void
-  readonly onClose: () => void
-}
-
-/** Predicts the results first. */
-function BulkConfirm({ request, onStarted, onClose }: ConfirmProps) {
-  const panel = useOpen()
-  const { data: plans } = useOperation('plans.list', {}, { enabled: request.operation === 'tenants.setPlan' })
-  const [plan, setPlan] = useState<string>()
-  const needsPlan = request.operation === 'tenants.setPlan'
-  const body: Request = { ...request, ...(plan ? { plan } : {}) }
-  const [predicted, setPredicted] = useState<Job>()
-  const { run: predict, problem: cannot } = useAction('bulk.start', { showsProblem: true, onDone: setPredicted })
-  const start = useAction('bulk.start', {
-    showsProblem: true,
-    onDone: ({ id }) => {
-      onStarted()
-      onClose()
-      panel.open(`${PREFIX}${id}`)
-    },
-  })
-  // biome-ignore lint/correctness/useExhaustiveDependencies: the request of a dialog is constant, except its plan
-  useEffect(() => {
-    if (!needsPlan || plan) void predict({ body: { ...body, dryRun: true } })
-  }, [plan])
-  const title = text.operations[request.operation]
-  return (
-    <Confirm
-      title={text.title(title)}
-      word={predicted ? String(predicted.total) : '…'}
-      confirm={title}
-      isDestructive={text.destructive.includes(request.operation)}
-      isRunning={start.isRunning}
-      problem={start.problem ?? cannot}
-      call={{ name: 'bulk.start', input: { body } }}
-      onConfirm={() => predicted && start.run({ body })}
-      onClose={onClose}
-    >
-      <p>{text.effects[request.operation]}</p>
-      {needsPlan && plans && (
-        <Select
-          label={text.plan}
-          none={text.choosePlan}
-          value={plan}
-          options={Object.keys(plans.definitions).map((name) => [name, name])}
-          onChange={(value) => {
-            setPredicted(undefined)
-            setPlan(value)
-          }}
-        />
-      )}
-      {predicted ? <p>{text.prediction(predicted)}</p> : (!needsPlan || plan) && !cannot && <p>{text.predicting}</p>}
-    </Confirm>
   )
 }
 
