@@ -5,6 +5,7 @@
  * - A call without a valid session waits for the next sign-in, and is then repeated with the same `Idempotency-Key`.
  */
 import type { Input, OperationName, Result } from '../api/contract.ts'
+import { filledPath } from './filled-path.ts'
 import { Problem, problemOf, unreachable } from './problem.ts'
 import { nextSignIn, sessionStore } from './session.ts'
 import { settings } from './settings.ts'
@@ -40,13 +41,6 @@ export function requestOf(name: OperationName, input: AnyInput = {}): { method: 
   const query = queryText(input.query)
   const url = `${settings.prefix}${filled}${query && `?${query}`}`
   return input.body === undefined ? { method, url } : { method, url, body: JSON.stringify(input.body) }
-}
-
-/** Undefined if a value is empty or a dot segment: the browser would resolve it to the path of another operation. */
-export function filledPath(path: string, params: Readonly<Record<string, string>>): string | undefined {
-  const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
-  if (names.some((name) => ['', '.', '..'].includes(params[name] ?? ''))) return undefined
-  return path.replaceAll(/\{(\w+)\}/g, (_, name) => encodeURIComponent(params[name] ?? ''))
 }
 
 export function queryText(query: object = {}): string {

@@ -1,6 +1,6 @@
 /** Addresses of screens. Links are plain `<a href>`: one handler of the page navigates without loading it again. */
 import type { OperationName, Params } from '../api/contract.ts'
-import { filledPath } from '../data/call.ts'
+import { filledPath } from '../data/filled-path.ts'
 import { settings } from '../data/settings.ts'
 import type { Screen } from '../module.ts'
 import { allScreens, allTabs } from './registry.ts'
