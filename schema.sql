@@ -513,6 +513,10 @@ drop index concurrently if exists transfers_placement_page;
 create index concurrently transfers_placement_page on transfers (placement, created_at desc, id desc);
 analyze tenants
 
+-- tenants/0006_background_runs
+alter table migration_runs
+  add is_background boolean not null default false, add actor jsonb, add request_id text, add counts jsonb;
+
 -- bulk/0001_bulk
 create table bulk_jobs (
   id uuid primary key,

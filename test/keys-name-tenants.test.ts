@@ -82,6 +82,7 @@ async function doMore(): Promise<void> {
   const { db } = await tenancy.tenant(id)
   await db.insertInto('shared').values({ id: 1 }).execute()
   await tenancy.tenants.suspend((await installed(tenancy, { name: 'Closed', isolation: 'rowscope-pg' })).id)
+  await tenancy.tenants.migrations.cancel() // the run of an operation
   await tenancy.tenants.migrations.run({ verify: true })
   const { id: dead } = await installed(tenancy, { name: 'Dead' })
   await openCircuitOf(dead)

@@ -27,6 +27,7 @@ const CHANGES_STORAGE: readonly string[] = [
   'tenant:purge',
   'tenant:migrate',
   'tenant:migrate:rollback',
+  'tenant:migrate:start',
   'tenant:backup',
   'tenant:backup:run',
   'tenant:backup:restore',

@@ -169,6 +169,7 @@ export type IconName =
   | 'billing'
   | 'system'
   | 'transfers'
+  | 'migrations'
   | 'plans'
   | 'key'
   | 'person'

@@ -1,8 +1,9 @@
-/** Parts with contract cases: tenants, backups, bulk jobs, transfers, and each installed satellite. */
+/** Parts with contract cases: tenants, backups, bulk jobs, migrations, transfers, and each installed satellite. */
 import { satellites } from '../../src/service/main.ts'
 import { access } from './access.ts'
 import { backups } from './backups.ts'
 import { bulk } from './bulk.ts'
+import { migrations } from './migrations.ts'
 import { overview } from './overview.ts'
 import type { Part } from './row.ts'
 import { tenants } from './tenants.ts'
@@ -22,7 +23,16 @@ const ofSatellites = new Map(
   Object.entries(fixtures).map(([path, { part }]) => [path.split('/').at(-2) ?? '', part] as const),
 )
 
-export const parts: readonly Part[] = [tenants, access, backups, bulk, transfers, overview, ...ofSatellites.values()]
+export const parts: readonly Part[] = [
+  tenants,
+  access,
+  backups,
+  bulk,
+  migrations,
+  transfers,
+  overview,
+  ...ofSatellites.values(),
+]
 
 /** Names of the events that the cases of a part publish. */
 export function eventsOf(part: Part): readonly string[] {

@@ -57,6 +57,7 @@ async function subscribe(path: string): Promise<void> {
 const VALID: Readonly<Record<string, string>> = {
   id: 'acme',
   bulkId: '00000000-0000-7000-8000-000000000000',
+  runId: '00000000-0000-7000-8000-000000000000',
   key: 'requests',
   from: '2026-01-01',
   to: '2026-01-01',
@@ -68,7 +69,7 @@ const VALID: Readonly<Record<string, string>> = {
 
 const read = ({ path, parameters }: Described, query: Record<string, string>, from: Api = api) => {
   const named = path
-    .replace(/\{(id|bulkId|key)\}/g, (_, name) => VALID[name] ?? expect.fail(name))
+    .replace(/\{(id|bulkId|runId|key)\}/g, (_, name) => VALID[name] ?? expect.fail(name))
     .replace(/(.*)\/\{webhookId\}/, (_, all) => `${all}/${webhookIds[all]}`)
   const required = parameters.filter((one) => one.in === 'query' && one.required).map(({ name }) => [name, VALID[name]])
   return from.call('GET', `${named}?${new URLSearchParams({ ...Object.fromEntries(required), ...query })}`)

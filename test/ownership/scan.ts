@@ -72,7 +72,7 @@ const SERVES_ALL: readonly (readonly [RegExp, string])[] = [
   [/^tenantry\.ProcessProviderEvent$/, 'of the payment provider: the processing finds the tenant'],
   [/^tenantry\.CancelSubscriptions$/, 'of a customer, which remains after its tenant is deleted'],
   [/^tenantry\.(SweepBilling|CleanUpBilling|PingProvider)$/, 'subscriptions of all tenants'],
-  [/^tenantry\.(RunBulk|RecoverBulk)$/, 'many tenants'],
+  [/^tenantry\.(RunBulk|RecoverBulk|WorkMigrationRun|RecoverMigrationRuns)$/, 'many tenants'],
   [/^tenantry\.FlushMetrics$/, 'counts of all tenants'],
   [/^tenantry\.PruneOutbox$/, 'ids of applied entries of all tenants'],
   [

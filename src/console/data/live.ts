@@ -10,13 +10,14 @@ export const liveStore = createStore(false)
 
 /** Kinds of operations that read data which a change of a kind can alter, in addition to its own kind. */
 const FURTHER: Readonly<Record<string, readonly string[]>> = {
-  tenants: ['transfers', 'backups', 'placements', 'quotas', 'billing', 'bulk'],
+  tenants: ['transfers', 'backups', 'placements', 'quotas', 'billing', 'bulk', 'migrations', 'migrationRuns'],
   backups: ['transfers', 'tenants'],
   transfers: ['tenants', 'backups', 'placements'],
   billing: ['tenants', 'quotas'],
   webhooks: ['webhookDeliveries'],
   hostWebhooks: ['hostWebhookDeliveries'],
   bulk: ['tenants'],
+  migrationRuns: ['migrations', 'tenants'],
 }
 /** Kinds that summarise changes of every kind. */
 const SUMMARIES: readonly string[] = ['timeline', 'auditLogs', 'attention']

@@ -44,6 +44,12 @@ const KEPT_TIMES = 10
 
 export const keptSeconds = ({ halfOpenAfterSeconds }: CircuitRule): number => KEPT_TIMES * halfOpenAfterSeconds
 
+/** The state of a circuit without a probe in progress. */
+export function stateSince(openedAtMs: number, nowMs: number, rule: CircuitRule): CircuitState {
+  if (nowMs >= openedAtMs + keptSeconds(rule) * 1_000) return 'CLOSED'
+  return nowMs >= openedAtMs + rule.halfOpenAfterSeconds * 1_000 ? 'HALF_OPEN' : 'OPEN'
+}
+
 /** The duration of a running probe is unknown. */
 const RETRY_DURING_PROBE_MS = 1_000
 
@@ -91,9 +97,7 @@ export class Circuit {
 
   stateAt(nowMs: number): CircuitState {
     if (this.#openedAtMs === undefined) return 'CLOSED'
-    if (this.isProbing(nowMs)) return 'HALF_OPEN'
-    if (nowMs >= this.#openedAtMs + keptSeconds(this.#rule) * 1_000) return 'CLOSED'
-    return nowMs >= this.#openedAtMs + this.#openMs ? 'HALF_OPEN' : 'OPEN'
+    return this.isProbing(nowMs) ? 'HALF_OPEN' : stateSince(this.#openedAtMs, nowMs, this.#rule)
   }
 
   isProbing(nowMs: number): boolean {

@@ -95,10 +95,14 @@ export class CircuitTable {
     this.#named.set(name, keyed)
   }
 
+  /** Circuits of servers and tenants that have opened. */
+  open(): KeyedCircuit[] {
+    return [...this.#servers.values(), ...this.#named.values()].filter(({ circuit }) => !circuit.isClosed)
+  }
+
   /** Number of open circuits; a server counts as one. */
   openAt(nowMs: number): number {
-    const all = [...this.#servers.values(), ...this.#named.values()]
-    return all.filter(({ circuit }) => circuit.stateAt(nowMs) === 'OPEN').length
+    return this.open().filter(({ circuit }) => circuit.stateAt(nowMs) === 'OPEN').length
   }
 
   snapshot(nowMs: number): CircuitSnapshot {

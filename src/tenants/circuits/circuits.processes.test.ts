@@ -199,6 +199,58 @@ describe('two processes', () => {
   })
 })
 
+describe('the list of circuits', () => {
+  test('has the circuits of all processes, with the time of the next probe', async () => {
+    const deaf = await environment.open({ deaf: true })
+    const server = { kind: 'server', tenantId: null, state: 'CLOSED', openedAt: null, nextProbeAt: null }
+    const closed = [
+      { ...server, placement: 'main' },
+      { ...server, placement: 'second' },
+    ]
+    expect(await deaf.circuits.list()).toEqual({ data: closed, openTenants: 0, source: 'store' })
+
+    const inSeconds = (seconds: number) => new Date(environment.clock.now().getTime() + seconds * 1_000).toISOString()
+    await codesOf(one.circuits, globex, work.databaseMissing, 10)
+    environment.clock.advance(5_000)
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    await codesOf(one.circuits, { ...acme, tenantId: 'initech', placement: 'second' }, work.serverDown, 10)
+    const second = { owner: '', key: 'circuit:second', placement: 'second' }
+    await environment.untilKept([second, OF_ACME, { ...OF_ACME, owner: 'globex' }])
+    const opened = { state: 'OPEN', openedAt: inSeconds(0), nextProbeAt: inSeconds(30) }
+    const open = await deaf.circuits.list()
+    expect(open.data).toEqual([
+      { ...server, placement: 'main' },
+      { ...server, placement: 'second', ...opened },
+      {
+        kind: 'tenant',
+        placement: 'main',
+        tenantId: 'globex',
+        state: 'OPEN',
+        openedAt: inSeconds(-5),
+        nextProbeAt: inSeconds(25),
+      },
+      { kind: 'tenant', placement: 'main', tenantId: 'acme', ...opened },
+    ])
+    expect(open.openTenants).toBe(2)
+
+    environment.clock.advance(25_000)
+    const probed = await deaf.circuits.list()
+    expect(probed.data.map(({ state }) => state)).toEqual(['CLOSED', 'OPEN', 'HALF_OPEN', 'OPEN'])
+    environment.clock.advance(275_000)
+    expect((await deaf.circuits.list()).data).toEqual(closed)
+  })
+
+  test('has the circuits of one process while the store is unavailable', async () => {
+    await environment.database.sql('drop table multitenancy.store')
+    await codesOf(one.circuits, acme, work.databaseMissing, 10)
+    expect(await one.circuits.list()).toMatchObject({
+      data: [{ state: 'CLOSED' }, { state: 'CLOSED' }, { tenantId: 'acme', state: 'OPEN' }],
+      openTenants: 1,
+      source: 'process',
+    })
+  })
+})
+
 test('a missing table of the store counts as an unavailable store', async () => {
   await environment.database.sql('drop table multitenancy.store')
   expect(await codesOf(one.circuits, acme, work.databaseMissing, 11)).toEqual([

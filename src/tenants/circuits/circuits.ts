@@ -18,6 +18,7 @@ import type { TenantLabels } from '../../kernel/metrics/tenant-labels.ts'
 import { CIRCUIT_RULE, type CircuitRule, type Outcome } from '../../kernel/resilience/circuit.ts'
 import { CheckFailure } from '../../kernel/resilience/health.ts'
 import { CircuitOpen } from '../tenant/errors.ts'
+import { type CircuitList, listCircuits } from './circuit-list.ts'
 import { type CircuitSnapshot, CircuitTable, type KeyedCircuit, type TenantsCircuit } from './circuit-table.ts'
 import { outcomesOf, type Reach } from './classify.ts'
 import { CircuitRecords, type Opening, type ReceivedChange } from './shared-state.ts'
@@ -51,6 +52,7 @@ interface Above {
 export class Circuits {
   readonly #kernel: Pick<Kernel, 'clock' | 'log'>
   readonly #placements: readonly string[]
+  readonly #rule: CircuitRule
   readonly #reach: (isolation: string | undefined) => Reach
   readonly #records: CircuitRecords
   readonly #table: CircuitTable
@@ -63,6 +65,7 @@ export class Circuits {
   ) {
     const rule = { ...CIRCUIT_RULE, ...given }
     this.#kernel = kernel
+    this.#rule = rule
     this.#placements = placements
     this.#reach = reach
     this.#records = new CircuitRecords(kernel, rule)
@@ -146,6 +149,14 @@ export class Circuits {
 
   snapshot(): CircuitSnapshot {
     return this.#table.snapshot(this.#nowMs)
+  }
+
+  /** The circuits of all processes; of this one while the store is unavailable. */
+  async list(): Promise<CircuitList> {
+    const shared = await this.#records.openings(this.#placements)
+    const openings = shared ?? this.#table.open().map((keyed) => ({ key: keyed.key, opening: openingOf(keyed) }))
+    const options = { placements: this.#placements, rule: this.#rule, nowMs: this.#nowMs }
+    return { ...listCircuits(openings, options), source: shared ? 'store' : 'process' }
   }
 
   /** The health check: fails while a circuit is open. A server counts as one, with any number of tenants. */

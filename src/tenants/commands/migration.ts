@@ -1,7 +1,10 @@
 /** Commands of tenants' migrations and seeds. */
+
+import { callerIn } from '../../kernel/api/caller.ts'
 import type { CommandInput, Option, Terminal } from '../../kernel/api/commands.ts'
 import { itemFailure } from '../../kernel/api/item-failure.ts'
 import { count, countOrNone } from '../../kernel/api/option-values.ts'
+import { commandsOf, type ProjectedCommand } from '../../kernel/api/projection.ts'
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { number } from '../../kernel/base/format.ts'
@@ -10,6 +13,13 @@ import { MigrationsIncomplete } from '../migrations/errors.ts'
 import { finishedOf, type MigrationItem, type Progress } from '../migrations/model/run.ts'
 import type { MigrateOptions, MigrationReport } from '../migrations/options.ts'
 import { nameOf } from '../migrations/plan.ts'
+import { migrationRunOperations } from '../operations/migration-runs.ts'
+import {
+  getMigrationStatus,
+  listMigrations,
+  type MigrationStatus,
+  type MigrationsOfTenant,
+} from '../operations/migrations.ts'
 import { command } from '../part.ts'
 import { readSeed } from '../sql-import/seed.ts'
 import type { Tenants } from '../tenants.ts'
@@ -42,6 +52,40 @@ const runOptions: readonly Option[] = [
   },
   { flags: '--lock-timeout <ms>', summary: 'time limit of a lock', parse: count, default: 10_000 },
 ]
+
+/** Of one tenant it calls another operation. */
+const migrationStatus: ProjectedCommand<Tenants> = {
+  name: 'tenant:migrate:status',
+  summary: 'Show the migrations of one tenant, or the number of tenants by migration, and the last run',
+  arguments: [{ name: 'id', summary: 'only this tenant' }],
+  options: [{ flags: '--verify', summary: "query the tenant's storage" }],
+  operation: getMigrationStatus,
+  run: (tenants, input) => migrationStatus.runWith(callerIn(tenants, input.signal), input),
+  runWith: async ({ call }, { args, options, terminal }) => {
+    if (args.id) {
+      const query = { verify: String(options.verify === true) }
+      const { body } = await call(listMigrations, { params: { id: args.id }, query })
+      return terminal.table((body as MigrationsOfTenant).data)
+    }
+    const status = (await call(getMigrationStatus, {})).body as MigrationStatus
+    const { versions, lastRun } = status
+    terminal.table(
+      versions.map(({ last, isKnown, tenants, ...rest }) => ({
+        tenants,
+        last: isKnown ? (last ?? 'none') : 'unknown',
+        ...rest,
+      })),
+      status,
+    )
+    if (!lastRun) return terminal.say('no run yet')
+    const { direction, state, done, failed, skipped, pending, running, createdAt } = lastRun
+    const left = pending + running > 0 ? `, ${pending + running} left` : ''
+    terminal.say(
+      `last ${direction === 'up' ? 'run' : 'rollback'} of ${createdAt}: ` +
+        `${state}, ${done} done, ${failed} failed, ${skipped} skipped${left}`,
+    )
+  },
+}
 
 export const migrationCommands = [
   command({
@@ -103,32 +147,8 @@ export const migrationCommands = [
       )
     },
   }),
-  command({
-    name: 'tenant:migrate:status',
-    summary: 'Show the migrations of one tenant, or the number of tenants by migration, and the last run',
-    arguments: [{ name: 'id', summary: 'only this tenant' }],
-    options: [{ flags: '--verify', summary: "query the tenant's storage" }],
-    run: async ({ migrations: { status } }, { args, options, terminal }) => {
-      if (args.id) return terminal.table((await status.ofTenant(args.id, options)).map((one) => ({ ...one })))
-      const summary = await status.summary()
-      terminal.table(
-        summary.versions.map(({ last, isKnown, tenants, ...rest }) => ({
-          tenants,
-          last: isKnown ? (last ?? 'none') : 'unknown',
-          ...rest,
-        })),
-        summary,
-      )
-      const { lastRun } = summary
-      if (!lastRun) return terminal.say('no run yet')
-      const { direction, state, done, failed, skipped, pending, running } = lastRun
-      const left = pending + running > 0 ? `, ${pending + running} left` : ''
-      terminal.say(
-        `last ${direction === 'up' ? 'run' : 'rollback'} of ${lastRun.createdAt.toISOString()}: ` +
-          `${state}, ${done} done, ${failed} failed, ${skipped} skipped${left}`,
-      )
-    },
-  }),
+  migrationStatus,
+  ...commandsOf(migrationRunOperations),
   command({
     name: 'tenant:seed',
     summary: "Run the host's seed in tenants' storage, in one transaction each",

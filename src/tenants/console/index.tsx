@@ -2,6 +2,8 @@
 import { defineConsoleModule } from '../../console/module.ts'
 import { actions } from './actions.ts'
 import { text } from './base/text.ts'
+import { migrationActions } from './migrations/actions.ts'
+import { text as migrationText } from './migrations/text.ts'
 import { restorations } from './restorations.ts'
 import { transferActions } from './transfers/actions.ts'
 import { text as transferText } from './transfers/text.ts'
@@ -28,6 +30,13 @@ export default defineConsoleModule({
       search: 'transfers.listAll',
       navigation: { icon: 'transfers', order: 80 },
       view: () => import('./transfers/list.tsx'),
+    },
+    {
+      path: '/migrations',
+      title: migrationText.migrations,
+      needs: ['migrations.status'],
+      navigation: { icon: 'migrations', order: 82 },
+      view: () => import('./migrations/screen.tsx'),
     },
     {
       path: '/plans',
@@ -67,7 +76,7 @@ export default defineConsoleModule({
     { needs: ['tenants.create', 'tenants.list'], order: 0, view: () => import('./first-tenant.tsx') },
     { needs: ['transfers.listAll'], order: 10, view: () => import('./transfers/running.tsx') },
   ],
-  actions: [...actions, ...transferActions],
+  actions: [...actions, ...transferActions, ...migrationActions],
   restorations,
   announced: ['tenants.get', 'tenants.list', 'plans.list'],
   notShown: {

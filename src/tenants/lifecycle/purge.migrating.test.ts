@@ -31,6 +31,7 @@ test('purge and recorded result of a migration do not deadlock; the purge remove
   await tenants.installation.install('acme', { isLast: true })
   const run: MigrationRun = {
     ...{ id: uuidv7(), direction: 'up', steps: null, scope: 'all', target: 'v', state: 'running', isCancelled: false },
+    ...{ isBackground: false, actor: null, requestId: null, counts: null },
     ...{ retries: 0, lockTimeoutMs: 1_000, stopAfterFailures: null, createdAt: new Date(), finishedAt: null },
   }
   await database.sql(

@@ -8,6 +8,8 @@ export const MigrationFailed = defineError('E_MIGRATION_FAILED', 409, 'A tenant 
 export const MigrationLocked = defineError('E_MIGRATION_LOCKED', 409, 'A table was locked')
 export const MigrationInterrupted = defineError('E_MIGRATION_INTERRUPTED', 500, 'A migration was interrupted')
 export const MigrationRunning = defineError('E_MIGRATION_RUNNING', 409, 'Another migration run is unfinished')
+export const MigrationRunNotFound = defineError('E_MIGRATION_RUN_NOT_FOUND', 404, 'Migration run not found')
+export const MigrationRunEnded = defineError('E_MIGRATION_RUN_ENDED', 409, 'Migration run has ended')
 /** Thrown by a command after it has printed the failed tenants. */
 export const MigrationsIncomplete = defineError('E_MIGRATIONS_INCOMPLETE', 500, 'Not every tenant was migrated')
 

@@ -38,6 +38,10 @@ beforeEach(async () => {
     stopAfterFailures: null,
     createdAt: new Date(),
     finishedAt: null,
+    counts: null,
+    isBackground: false,
+    actor: null,
+    requestId: null,
   }
   await sql(
     `insert into multitenancy.migration_runs (id, direction, scope, target, state, retries, lock_timeout_ms, worked_until, created_at)

@@ -245,11 +245,13 @@ const RECLAIM = `
 const FINISH = `
   with items as (
     select count(*) filter (where state = 'pending') as pending, count(*) filter (where state = 'running') as running,
-      count(*) filter (where state = 'failed') as failed
+      count(*) filter (where state = 'failed') as failed, count(*) filter (where state = 'done') as done,
+      count(*) filter (where state = 'skipped') as skipped
     from multitenancy.migration_items where run_id = $1
   ), finished as (
     update multitenancy.migration_runs run
-    set state = case when failed > 0 then 'failed' when is_cancelled then 'cancelled' else 'completed' end, finished_at = $2
+    set state = case when failed > 0 then 'failed' when is_cancelled then 'cancelled' else 'completed' end, finished_at = $2,
+      counts = jsonb_build_object('done', done, 'failed', failed, 'skipped', skipped + pending)
     from items
     where run.id = $1 and running = 0 and (pending = 0 or is_cancelled or failed >= stop_after_failures)
     returning run.id

@@ -33,10 +33,19 @@ test('tenants that share their tables are migrated together, with one event for 
     ])
     for (const id of ['a', 'b', 'c']) expect(published.of(id)).toEqual(['tenants.migrate', 'TenantMigrated'])
     expect(await migrations.run()).toMatchObject({ total: 0 })
+    const failing = { name: '0003_failing', checksum: 'f', up: 'select 1/0' }
+    const third = await rows.open({
+      ...options,
+      isolation: [rowscopePg()],
+      migrations: [shared('0001_first'), shared('0002_second'), failing],
+    })
+    expect(await third.tenants.migrations.run()).toMatchObject({ state: 'failed', failed: 1 })
+    expect((await migrations.status.summary()).versions).toMatchObject([{ tenants: 3, failed: 3 }])
+    await third.stop()
     await expect(migrations.rollback({ ids: ['b'], steps: 1 })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
     expect(await migrations.rollback({ steps: 1 })).toMatchObject({ state: 'completed', total: 1, done: 1 })
     for (const id of ['a', 'b', 'c']) expect(published.of(id)).toEqual(['tenants.rollback', 'TenantMigrated'])
-    expect((await migrations.status.summary()).versions).toMatchObject([{ tenants: 3, last: '0001_first' }])
+    expect((await migrations.status.summary()).versions).toMatchObject([{ tenants: 3, failed: 0, last: '0001_first' }])
   } finally {
     await rows.end()
   }

@@ -6,27 +6,15 @@
  * The same call joins an unfinished run. Other processes take over the items of a killed process after its lease (model/run.ts).
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql } from 'kysely'
-import type { z } from 'zod'
-import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
-import { uuidv7 } from '../../kernel/base/ids.ts'
+import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { leasedUntil } from '../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { TableChanges } from '../isolation/schema-generation.ts'
-import { versionOf } from '../tenant/schema-version.ts'
 import type { TenantTables } from '../tenant/tables.ts'
-import { MigrationRunning } from './errors.ts'
+import { BackgroundRuns } from './background-runs.ts'
 import { MigrationItems } from './items.ts'
-import {
-  defaultStopAfter,
-  type MigrationRun,
-  NO_COUNTS,
-  type RunRequest,
-  resolveConflict,
-  scopeOf,
-} from './model/run.ts'
+import { type MigrationRun, NO_COUNTS } from './model/run.ts'
 import {
   Count,
   LEASE_MS,
@@ -35,33 +23,39 @@ import {
   type RollbackOptions,
   RunOptions,
 } from './options.ts'
-import { addItems, assertMigratable, hasCandidates, isolationsInUse, type Selection } from './plan.ts'
+import { assertMigratable, type Selection } from './plan.ts'
+import { RunStarter } from './run-starter.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 import { MigrationResultWriter } from './settlement.ts'
 import { MigrationStatus } from './status.ts'
 import { StorageMigration } from './storage-migration.ts'
-import { MigrationWorker } from './worker.ts'
+import { MigrationWorker, type WorkerOptions } from './worker.ts'
 
-const RUNS_KEPT = 20
 /** A rollback holds a connection to the backoffice for each storage. */
 const MAX_CONCURRENT_ROLLBACKS = 4
 const POLL_INTERVAL_MS = 50
 const NOTHING = { ...NO_COUNTS, isStopped: false, items: [] }
 
-type Options = z.output<typeof RunOptions>
-
 export class MigrationRuns {
   readonly status: MigrationStatus
   readonly versions: SchemaVersions
+  /** Runs that jobs of the workers carry out, and the list of all runs. */
+  readonly background: BackgroundRuns
   readonly #kernel: Kernel
   readonly #storage: Storage
-  readonly #changes: TableChanges
+  readonly #starter: RunStarter
 
   constructor(kernel: Kernel, storage: Storage, versions: SchemaVersions, changes: TableChanges) {
     this.#kernel = kernel
-    this.#changes = changes
     this.#storage = storage
     this.versions = versions
+    this.#starter = new RunStarter(kernel, storage, versions, changes)
+    this.background = new BackgroundRuns({
+      kernel,
+      versions,
+      starter: this.#starter,
+      work: (run, options) => this.#work(run, options),
+    })
     this.status = new MigrationStatus(kernel.database, storage, versions)
   }
 
@@ -85,9 +79,9 @@ export class MigrationRuns {
 
   /** Cancels the unfinished run and waits for the storages in progress. Undefined if no run is unfinished. */
   async cancel(): Promise<MigrationReport | undefined> {
-    const run = await this.#active()
+    const run = await this.#starter.active()
     if (!run) return undefined
-    await this.#markCancelled(run)
+    await this.#starter.markCancelled(run.id)
     const items = this.#itemsOf(run, LEASE_MS)
     while (!(await items.finish(this.#kernel.clock.now()))) {
       await items.reclaim()
@@ -106,9 +100,15 @@ export class MigrationRuns {
     }
     const options = parsed(RunOptions, given)
     if (selection.ids) await assertMigratable(this.#kernel.database, selection.ids)
-    const run = await this.#joinOrStart(selection, steps, options)
+    const run = await this.#starter.joinOrStart({ selection, steps, options, isBackground: false })
     if (!run) return { runId: null, direction: selection.direction, state: 'completed', total: 0, ...NOTHING }
-    const items = this.#itemsOf(run, options.leaseMs)
+    await this.#work(run, { ...options, signal, onProgress })
+    return this.#report(run)
+  }
+
+  /** Migrates the storages of a run in this process, until it has ended or the signal aborts. */
+  async #work(run: MigrationRun, { concurrency, leaseMs, signal, onProgress }: WorkerOptions): Promise<void> {
+    const items = this.#itemsOf(run, leaseMs)
     const dependencies = { kernel: this.#kernel, storage: this.#storage, versions: this.versions, run, items }
     const worker = new MigrationWorker(
       {
@@ -117,82 +117,13 @@ export class MigrationRuns {
         results: new MigrationResultWriter(dependencies),
       },
       {
-        concurrency:
-          run.direction === 'up' ? options.concurrency : Math.min(options.concurrency, MAX_CONCURRENT_ROLLBACKS),
-        leaseMs: options.leaseMs,
+        concurrency: run.direction === 'up' ? concurrency : Math.min(concurrency, MAX_CONCURRENT_ROLLBACKS),
+        leaseMs,
         signal,
         onProgress,
       },
     )
     await worker.work()
-    return this.#report(run)
-  }
-
-  async #joinOrStart(selection: Selection, steps: number | null, options: Options): Promise<MigrationRun | undefined> {
-    const { database, clock } = this.#kernel
-    const request: RunRequest = {
-      direction: selection.direction,
-      steps,
-      scope: scopeOf(selection.ids, selection.verify),
-      target: versionOf(this.versions.folder),
-    }
-    for (;;) {
-      const active = await this.#active()
-      if (!active) {
-        if (!(await hasCandidates(database, selection, this.versions.folder))) return undefined
-        const started = await this.#start(request, selection, options)
-        if (started) return started
-        continue
-      }
-      const resolution = resolveConflict(active, active.isWorkedOn, request)
-      if (resolution === 'join') return active
-      if (resolution === 'reject') throw rejection(active)
-      await this.#markCancelled(active)
-      const items = this.#itemsOf(active, options.leaseMs)
-      await items.reclaim()
-      if (!(await items.finish(clock.now()))) throw rejection(active)
-    }
-  }
-
-  /** Undefined if another process has started a run first, or no work is left. */
-  async #start(
-    request: RunRequest,
-    selection: Selection,
-    { retries, lockTimeoutMs, stopAfterFailures, leaseMs }: Options,
-  ): Promise<MigrationRun | undefined> {
-    const { database, clock } = this.#kernel
-    const sharing = (await isolationsInUse(database)).filter((name) => this.#isShared(name))
-    const now = clock.now()
-    return database.transaction(async () => {
-      const run = await database
-        .query<TenantTables>()
-        .insertInto('migrationRuns')
-        .values({
-          ...request,
-          id: uuidv7(now.getTime()),
-          state: 'running',
-          isCancelled: false,
-          retries,
-          lockTimeoutMs,
-          stopAfterFailures: null, // below: the default depends on the number of items
-          workedUntil: sql.raw<Date>(leasedUntil(leaseMs)),
-          createdAt: now,
-          finishedAt: null,
-        })
-        .onConflict((conflict) => conflict.doNothing())
-        .returningAll()
-        .executeTakeFirst()
-      if (!run) return undefined
-      await this.#changes.notify()
-      const items = await addItems(database, run.id, selection, this.versions.folder, sharing)
-      const stopAfter = stopAfterFailures ?? defaultStopAfter(run.direction, items)
-      await database.sql('update multitenancy.migration_runs set stop_after_failures = $2 where id = $1', [
-        run.id,
-        stopAfter,
-      ])
-      await this.#prune()
-      return { ...run, stopAfterFailures: stopAfter }
-    })
   }
 
   async #assertNotSharing(ids: readonly string[]): Promise<void> {
@@ -200,62 +131,10 @@ export class MigrationRuns {
       'select id, isolation from multitenancy.tenants where id = any ($1) order by id',
       [ids],
     )
-    const sharing = rows.find(({ isolation }) => this.#isShared(isolation))
+    const sharing = rows.find(({ isolation }) => this.#starter.isShared(isolation))
     if (!sharing) return
     const message = `tenant "${sharing.id}" shares its tables with the other tenants of its placement: roll back all of them`
     throw invalid([{ path: 'ids', message }])
-  }
-
-  async #markCancelled({ id }: MigrationRun): Promise<void> {
-    await this.#kernel.database
-      .query<TenantTables>()
-      .updateTable('migrationRuns')
-      .set({ isCancelled: true })
-      .where('id', '=', id)
-      .where('state', '=', 'running')
-      .execute()
-  }
-
-  /** A missing driver is reported later, by the item. */
-  #isShared(isolation: string): boolean {
-    try {
-      return !this.#storage.driver(isolation).capabilities.separateStorage
-    } catch (error) {
-      if (DependencyUnavailable.matches(error)) return false
-      throw error
-    }
-  }
-
-  async #prune(): Promise<void> {
-    await this.#kernel.database.sql(
-      `delete from multitenancy.migration_runs where state <> 'running' and id in (
-         select id from multitenancy.migration_runs order by created_at desc, id desc offset $1)`,
-      [RUNS_KEPT],
-    )
-  }
-
-  async #active(): Promise<(MigrationRun & { isWorkedOn: boolean }) | undefined> {
-    const { database } = this.#kernel
-    return database
-      .query<TenantTables>()
-      .selectFrom('migrationRuns')
-      .selectAll()
-      .select(({ eb, fn, exists, or, selectFrom }) =>
-        or([
-          eb('workedUntil', '>', fn<Date>('now')),
-          exists(
-            selectFrom('migrationItems')
-              .select('storage')
-              .whereRef('runId', '=', 'migrationRuns.id')
-              .where('migrationItems.state', '=', 'running')
-              .where('leaseUntil', '>', fn<Date>('now')),
-          ),
-        ])
-          .$castTo<boolean>()
-          .as('isWorkedOn'),
-      )
-      .where('state', '=', 'running')
-      .executeTakeFirst()
   }
 
   #itemsOf(run: MigrationRun, leaseMs: number): MigrationItems {
@@ -274,13 +153,4 @@ export class MigrationRuns {
     const isStopped = run.stopAfterFailures !== null && counts.failed >= run.stopAfterFailures && counts.skipped > 0
     return { runId: run.id, direction: run.direction, state, total: all.length, ...counts, isStopped, items: all }
   }
-}
-
-function rejection({ direction, isCancelled }: MigrationRun) {
-  const which = direction === 'up' ? 'A run of migrations' : 'A rollback of migrations'
-  return MigrationRunning(
-    isCancelled
-      ? `${which} is being cancelled; try again after its end.`
-      : `${which} is unfinished: repeat the same call to continue it, or cancel it.`,
-  )
 }

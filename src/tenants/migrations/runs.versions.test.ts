@@ -74,6 +74,7 @@ describe('the recorded version of a tenant', () => {
           last: '0003_days',
           isKnown: true,
           tenants: 3,
+          failed: 0,
           pending: ['0004_next'],
           unknown: ['0003_days'],
           edited: ['0001_notes'],
@@ -91,6 +92,7 @@ describe('the recorded version of a tenant', () => {
       expect(items).toMatchObject([
         { state: 'failed', error: { message: expect.stringContaining('0001_notes was changed') } },
       ])
+      expect((await tenants.migrations.status.summary()).versions).toMatchObject([{ tenants: 3, failed: 1 }])
     })
     await release([NOTES, TAGS], async (older) => {
       expect(await pendingOf(older)).toEqual([]) // the tenants are ahead of this release

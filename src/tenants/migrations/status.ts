@@ -9,8 +9,9 @@ import { toLocation } from '../registry/registry.ts'
 import { tenantNotFound } from '../tenant/errors.ts'
 import { type AppliedMigration, type Comparison, compared, lastOf, withChecksums } from '../tenant/schema-version.ts'
 import { MigrationFailed, migrationFailure } from './errors.ts'
-import { type Counts, type Direction, ITEM_STATES, NO_COUNTS, type RunState } from './model/run.ts'
+import type { CountedRun } from './model/run.ts'
 import { assertMigratable, type Candidate, candidates, type Selection } from './plan.ts'
+import { countedRuns, withCounts } from './run-rows.ts'
 import type { SchemaVersions } from './schema-versions.ts'
 
 const CONCURRENCY = 4
@@ -28,20 +29,14 @@ export interface VersionSummary extends Comparison {
   readonly last: string | null
   readonly isKnown: boolean
   readonly tenants: number
-}
-
-export interface LastRun extends Counts {
-  readonly id: string
-  readonly direction: Direction
-  readonly state: RunState
-  readonly createdAt: Date
-  readonly finishedAt: Date | null
+  /** Tenants of them whose storage failed in its last run or rollback. */
+  readonly failed: number
 }
 
 export interface MigrationSummary {
   /** Versions of active and suspended tenants, the most frequent first. */
   readonly versions: readonly VersionSummary[]
-  readonly lastRun: LastRun | null
+  readonly lastRun: CountedRun | null
 }
 
 export interface TenantMigrationState {
@@ -94,7 +89,9 @@ export class MigrationStatus {
 
   /** Number of tenants by version, and the newest run. */
   async summary(): Promise<MigrationSummary> {
-    return { versions: await this.#versionsInUse(), lastRun: await this.#lastRun() }
+    const { rows } = await this.#database.sql(FAILED_BY_VERSION)
+    const failed = new Map<string, number>(rows.map(({ schema_version, failed }) => [schema_version, failed]))
+    return { versions: await this.#versionsInUse(failed), lastRun: await this.#lastRun() }
   }
 
   /** Number of active and suspended tenants that lack a migration. Tenants of unknown versions do not count. */
@@ -103,7 +100,7 @@ export class MigrationStatus {
     return versions.reduce((sum, { pending, tenants }) => (pending.length > 0 ? sum + tenants : sum), 0)
   }
 
-  async #versionsInUse(): Promise<VersionSummary[]> {
+  async #versionsInUse(failed: ReadonlyMap<string, number> = new Map()): Promise<VersionSummary[]> {
     const { rows } = await this.#database.sql(
       `select tenant.schema_version, count(*) as tenants from multitenancy.tenants tenant
        where tenant.status in ('active', 'suspended') group by tenant.schema_version order by count(*) desc, 1`,
@@ -115,6 +112,7 @@ export class MigrationStatus {
         last: applied?.at(-1)?.name ?? null,
         isKnown: applied !== undefined,
         tenants,
+        failed: failed.get(schema_version) ?? 0,
         ...(applied ? compared(applied, this.#versions.folder) : { pending: [], unknown: [], edited: [] }),
       })
     }
@@ -174,23 +172,32 @@ export class MigrationStatus {
     }
   }
 
-  async #lastRun(): Promise<LastRun | null> {
-    const { rows } = await this.#database.sql(
-      `select id, direction, state, created_at, finished_at from multitenancy.migration_runs
-       order by created_at desc, id desc limit 1`,
-    )
-    const [run] = rows
-    if (!run) return null
-    const items = await this.#database.sql(
-      'select state, count(*) as count from multitenancy.migration_items where run_id = $1 group by state',
-      [run.id],
-    )
-    const counts = { ...NO_COUNTS }
-    for (const state of ITEM_STATES) counts[state] = items.rows.find((row) => row.state === state)?.count ?? 0
-    const { id, direction, state, created_at: createdAt, finished_at: finishedAt } = run
-    return { id, direction, state, ...counts, createdAt, finishedAt }
+  async #lastRun(): Promise<CountedRun | null> {
+    const run = await countedRuns(this.#database)
+      .orderBy('createdAt', 'desc')
+      .orderBy('id', 'desc')
+      .limit(1)
+      .executeTakeFirst()
+    return run ? withCounts(run) : null
   }
 }
+
+/** The last result of a storage counts. */
+const FAILED_BY_VERSION = `
+  with failed as (
+    select item.tenant_id, item.isolation, item.placement
+    from multitenancy.migration_runs run join multitenancy.migration_items item on item.run_id = run.id
+    where item.state = 'failed' and not exists (
+      select from multitenancy.migration_runs later join multitenancy.migration_items result on result.run_id = later.id
+      where (later.created_at, later.id) > (run.created_at, run.id)
+        and result.storage = item.storage and result.state in ('done', 'failed'))
+  ), tenant as (
+    select tenant.schema_version, tenant.status from failed join multitenancy.tenants tenant on tenant.id = failed.tenant_id
+    union all
+    select tenant.schema_version, tenant.status from failed join multitenancy.tenants tenant
+      on failed.tenant_id is null and tenant.isolation = failed.isolation and tenant.placement = failed.placement
+  )
+  select schema_version, count(*) as failed from tenant where status in ('active', 'suspended') group by schema_version`
 
 const unreachable = (placement: string, cause: unknown) =>
   DependencyUnavailable(`The database server of the placement "${placement}" is unavailable.`, { cause })

@@ -145,6 +145,7 @@ export function migratesStorage(isolation: string, make: () => IsolationDriver, 
             state: 'running',
             isCancelled: false,
           },
+          ...{ isBackground: false, actor: null, requestId: null, counts: null },
           ...{ retries: 0, lockTimeoutMs: 1_000, stopAfterFailures: null, createdAt: new Date(), finishedAt: null },
         }
         await sql(

@@ -19,6 +19,7 @@ import { MaintenanceRequest, NewTenant, TenantChange, TenantId, TenantRecord } f
 import type { Tenants } from '../tenants.ts'
 import { adoptionOperations } from './adoption.ts'
 import { deadLetterOperations } from './dead-letters.ts'
+import { migrationOperations } from './migrations.ts'
 import { rowAdoptionOperations } from './row-adoption.ts'
 import { byId, getTenant, listTenants, tenant, tenantResource } from './tenant-reads.ts'
 import { transferOperations } from './transfers.ts'
@@ -273,5 +274,6 @@ export const operations = [
   ...adoptionOperations,
   ...rowAdoptionOperations,
   ...deadLetterOperations,
+  ...migrationOperations,
   ...transferOperations,
 ]

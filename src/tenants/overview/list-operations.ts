@@ -1,6 +1,7 @@
-/** Operations over all tenants: counts by member, placements of their storage, and the search of the operator. */
+/** Operations over all tenants: counts by member, placements of their storage, circuits, and the search of the operator. */
 import { z } from 'zod'
 import { part } from '../../kernel/part.ts'
+import { CircuitList } from '../circuits/circuit-list.ts'
 import { PlanResolvedByHost } from '../tenant/errors.ts'
 import { COUNTED } from './counts.ts'
 import type { Overview } from './overview.ts'
@@ -64,6 +65,20 @@ export const listOperations = [
         }),
     },
     handle: (overview) => overview.placements(),
+  }),
+  operation({
+    name: 'circuits.list',
+    method: 'GET',
+    path: '/circuits',
+    summary: 'List the circuits of all servers, and the open circuits of tenants, over all processes',
+    description: 'Servers come first, then tenants, the longest open first. The list has no pages.',
+    reply: CircuitList,
+    command: {
+      name: 'circuit:list',
+      message: ({ source }) =>
+        source === 'process' ? 'The store is unavailable: these are the circuits of one process.' : undefined,
+    },
+    handle: ({ services: { circuits } }) => circuits.list(),
   }),
   operation({
     name: 'search.find',

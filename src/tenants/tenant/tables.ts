@@ -282,4 +282,11 @@ export const tables: readonly Migration[] = [
     up: 'alter table transfers add progressed_at timestamptz(3)',
   },
   { name: '0005_list_indexes', up: LIST_INDEXES },
+  {
+    name: '0006_background_runs',
+    up: `
+      alter table migration_runs
+        add is_background boolean not null default false, add actor jsonb, add request_id text, add counts jsonb;
+    `,
+  },
 ]

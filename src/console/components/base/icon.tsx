@@ -12,6 +12,7 @@ const PATHS: Readonly<Record<string, string>> = {
   billing: 'M2 4.500h12v8H2zM2 7h12M4.500 10h2',
   system: 'M2.500 3h11v4h-11zM2.500 9h11v4h-11zM5 5v.1M5 11v.1',
   transfers: 'M3 5.500h9.500M10 3l2.500 2.500L10 8M13 10.500H3.500M6 8l-2.500 2.500L6 13',
+  migrations: 'M2.500 3.500h9M2.500 8h5M2.500 12.500h5M11.500 7v6M9.500 11l2 2 2-2',
   plans: 'M8 2.500 14 5.500 8 8.500 2 5.500ZM2 8l6 3 6-3M2 10.500l6 3 6-3',
   key: 'M9 7a3 3 0 1 1-1-2.200M7.800 7.800 13.500 13.500M11 11l1.500-1.500',
   person:

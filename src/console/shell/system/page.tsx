@@ -1,4 +1,4 @@
-/** System: checks of the service, findings of the doctor on request, queues, dead letters, placements, processes, outbox. */
+/** System: checks of the service, findings of the doctor on request, queues, dead letters, outbox, circuits, placements, processes. */
 import { useState } from 'react'
 import { Button } from '../../components/base/button.tsx'
 import { Empty, Facts, PageHeader, Section } from '../../components/base/page.tsx'
@@ -10,7 +10,7 @@ import { useOperation } from '../../data/queries.ts'
 import { isPermitted } from '../../data/session.ts'
 import { tenantHref } from '../../routing/links.ts'
 import { DeadLetters, FailedOutbox } from './failures.tsx'
-import { Placements, Processes, Queues } from './resources.tsx'
+import { Circuits, Placements, Processes, Queues } from './resources.tsx'
 import { text } from './text.ts'
 
 export default function System() {
@@ -46,6 +46,7 @@ export default function System() {
       {isPermitted('queues.list') && <Queues />}
       {isPermitted('deadLetters.list') && <DeadLetters />}
       {isPermitted('outbox.list') && <FailedOutbox />}
+      {isPermitted('circuits.list') && <Circuits />}
       {isPermitted('placements.list') && <Placements />}
       {isPermitted('processes.list') && <Processes />}
     </>

@@ -1,4 +1,4 @@
-/** Queues, placements and processes of the installation. */
+/** Queues, circuits, placements and processes of the installation. */
 import { Section } from '../../components/base/page.tsx'
 import { ProblemView } from '../../components/base/problem.tsx'
 import { Badge, Status } from '../../components/base/status.tsx'
@@ -7,7 +7,7 @@ import { Time } from '../../components/base/time.tsx'
 import { SimpleTable } from '../../components/lists/simple-table.tsx'
 import { Skeleton } from '../../components/lists/table.tsx'
 import { useOperation } from '../../data/queries.ts'
-import { href } from '../../routing/links.ts'
+import { href, tenantHref } from '../../routing/links.ts'
 import { text } from './text.ts'
 
 export function Queues() {
@@ -27,6 +27,53 @@ export function Queues() {
           }))}
         />
       )}
+    </Section>
+  )
+}
+
+const TONES = { CLOSED: 'good', HALF_OPEN: 'warning', OPEN: 'bad' } as const
+
+const Circuit = ({ state }: { state: keyof typeof TONES }) => (
+  <Status state={state} tone={TONES[state]}>
+    {text.circuitStates[state]}
+  </Status>
+)
+
+export function Circuits() {
+  const { data, error, refetch } = useOperation('circuits.list', {})
+  const listed = data?.data.filter(({ kind }) => kind === 'tenant').length ?? 0
+  return (
+    <Section title={text.circuits}>
+      {error && !data && <ProblemView error={error} onRetry={refetch} />}
+      {!data && !error && <Skeleton rows={2} />}
+      {data?.source === 'process' && (
+        <p className="notice" data-tone="warning">
+          {text.circuitsOfProcess}
+        </p>
+      )}
+      {data && (
+        <SimpleTable
+          label={text.circuits}
+          columns={[text.placement, text.tenant, text.state, text.since, text.nextProbe]}
+          rows={data.data.map(({ placement, tenantId, state, openedAt, nextProbeAt }) => ({
+            key: `${placement} ${tenantId}`,
+            cells: [
+              placement,
+              tenantId ? (
+                <a key="tenant" href={tenantHref(tenantId)}>
+                  {tenantId}
+                </a>
+              ) : (
+                text.allTenants
+              ),
+              <Circuit key="state" state={state} />,
+              openedAt ? <Time key="since" at={openedAt} /> : '–',
+              nextProbeAt ? <Time key="probe" at={nextProbeAt} /> : '–',
+            ],
+          }))}
+        />
+      )}
+      {data && data.openTenants > listed && <p className="faint after">{text.furtherCircuits(data.openTenants)}</p>}
     </Section>
   )
 }
@@ -59,13 +106,7 @@ export function Placements() {
                   {formatNumber(tenants)}
                 </a>,
                 connections ? text.connectionsOf(connections) : '–',
-                <Status
-                  key="circuit"
-                  state={circuit.state}
-                  tone={({ CLOSED: 'good', HALF_OPEN: 'warning', OPEN: 'bad' } as const)[circuit.state]}
-                >
-                  {text.circuits[circuit.state]}
-                </Status>,
+                <Circuit key="circuit" state={circuit.state} />,
               ],
             }))}
           />

@@ -63,7 +63,14 @@ export const text = {
   connectionsOf: ({ used, allowed, waiting }: { used: number; allowed: number | null; waiting: number }) =>
     `${formatNumber(used)}${allowed === null ? '' : ` of ${formatNumber(allowed)}`}${waiting > 0 ? `, ${formatNumber(waiting)} waiting` : ''}`,
   circuit: 'Circuit',
-  circuits: { CLOSED: 'closed', HALF_OPEN: 'half open', OPEN: 'open' },
+  circuitStates: { CLOSED: 'closed', HALF_OPEN: 'half open', OPEN: 'open' },
+  circuits: 'Circuits',
+  circuitsOfProcess: 'The store is unavailable: these are the circuits of the process that responded.',
+  allTenants: 'all',
+  since: 'Open since',
+  nextProbe: 'Next probe',
+  furtherCircuits: (count: number) =>
+    `The circuits of ${counted(count, 'tenant')} are open; the longest open are listed.`,
   configured: 'configured',
   notConfigured: 'not configured',
   lost: 'lost',

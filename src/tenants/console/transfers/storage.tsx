@@ -10,6 +10,7 @@ import { type Item, useList, useOperation } from '../../../console/data/queries.
 import { isPermitted } from '../../../console/data/session.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
 import { useParams } from '../../../console/routing/router.tsx'
+import { MigrationsOfTenant } from '../migrations/of-tenant.tsx'
 import { columnsOf, hrefOf } from './columns.tsx'
 import { hasEnded, PROGRESS_MS } from './progress.tsx'
 import { text } from './text.ts'
@@ -66,6 +67,7 @@ export default function Storage() {
       </Section>
       <Backups id={id} />
       {isPermitted('transfers.list') && <Transfers id={id} />}
+      {isPermitted('migrations.list') && <MigrationsOfTenant id={id} />}
     </>
   )
 }

@@ -22,6 +22,10 @@ const runOf = (request: RunRequest, isCancelled = false): MigrationRun => ({
   stopAfterFailures: null,
   createdAt: new Date(0),
   finishedAt: null,
+  counts: null,
+  isBackground: false,
+  actor: null,
+  requestId: null,
 })
 
 test.each<[string, MigrationRun, boolean, RunRequest, ReturnType<typeof resolveConflict>]>([

@@ -10,6 +10,7 @@
  * A unique index allows one running run. An abandoned run loses no work: pending migrations are known from the tenants.
  */
 import { createHash } from 'node:crypto'
+import type { Actor } from '../../../kernel/base/context.ts'
 import { type Pace, type PaceSample, paceOf } from '../../../kernel/base/progress-rate.ts'
 
 export type Direction = 'up' | 'down'
@@ -29,12 +30,21 @@ export interface MigrationRun {
   readonly target: string
   readonly state: RunState
   readonly isCancelled: boolean
+  /** Whether jobs of the workers carry it out; otherwise the process of a command or of the host. */
+  readonly isBackground: boolean
+  /** Who started it, and in which request. Null for a run of an earlier release. */
+  readonly actor: Actor | null
+  readonly requestId: string | null
   readonly retries: number
   readonly lockTimeoutMs: number
   readonly stopAfterFailures: number | null
   readonly createdAt: Date
   readonly finishedAt: Date | null
+  /** Since its end. */
+  readonly counts: Counts | null
 }
+
+export type CountedRun = MigrationRun & Counts
 
 /** An item in a report. */
 export interface MigrationItem {

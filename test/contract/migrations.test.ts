@@ -1,0 +1,4 @@
+import { coverPart } from './coverage.ts'
+import { migrations } from './migrations.ts'
+
+coverPart(migrations)
