@@ -39,7 +39,10 @@ beforeAll(async () => {
   await restore(files)
   await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
 })
-afterEach(() => restore(changed))
+afterEach(async () => {
+  await restore(changed)
+  await rm(join(copy, 'built'), { recursive: true, force: true }) // a build keeps the files of the former one
+})
 afterAll(() => rm(copy, { recursive: true, force: true }))
 
 test.each(folders)(

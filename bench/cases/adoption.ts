@@ -5,16 +5,21 @@
 import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import type { Tenancy } from '../../src/index.ts'
-import { alternate, type Bench, type Result, RUNS, timed } from '../measure.ts'
+import { forEachConcurrent } from '../../src/kernel/base/concurrency.ts'
+import { alternate, type Bench, type Result, timed } from '../measure.ts'
 import { FIVE_TABLES, migrations, withTenancy } from '../tenancy.ts'
 
 const GOAL = 0.5
+/** Each side of a round needs new schemas, whose creation takes longer than their adoption. */
+const ROUNDS = 3
+const IN_FLIGHT = 4
+const CONCURRENT = `adoption of a plan, ${IN_FLIGHT} in flight`
 const digestOf = ({ digest }: { readonly digest: string }) => ({ digest })
 
 export const adoption = {
   name: 'adoption',
   run: ({ postgresUrl, quick, say }: Bench): Promise<Result[]> =>
-    withTenancy(postgresUrl, (tenancy, url) => measured(say, tenancy, url, quick ? 10 : 100)),
+    withTenancy(postgresUrl, (tenancy, url) => measured(say, tenancy, url, quick ? 10 : 40)),
 }
 
 async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, count: number): Promise<Result[]> {
@@ -58,19 +63,21 @@ async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, co
     return perSecond
   }
   try {
-    const { adopted, executed, text, single } = await alternate(RUNS, {
-      executed: async () => {
-        const ids = await made()
-        const requests: Parameters<Tenancy['tenants']['adoptions']['adopt']>[0][] = []
-        for (const id of ids)
-          requests.push({ ...request(id), ...(await tenants.adoptions.plan(request(id)).then(digestOf)) })
-        const work = async () => {
-          for (const one of requests) await tenants.adoptions.adopt(one)
-        }
-        const perSecond = (count / (await timed(work))) * 1_000
-        say(`adoption of a plan: ${Math.round(perSecond)}/s`)
-        return perSecond
-      },
+    const planned = (what: string, inFlight: number) => async () => {
+      const requests: Parameters<Tenancy['tenants']['adoptions']['adopt']>[0][] = []
+      for (const id of await made())
+        requests.push({ ...request(id), ...(await tenants.adoptions.plan(request(id)).then(digestOf)) })
+      const work = () =>
+        forEachConcurrent(requests, inFlight, async (one) => {
+          await tenants.adoptions.adopt(one)
+        })
+      const perSecond = (count / (await timed(work))) * 1_000
+      say(`${what}: ${Math.round(perSecond)}/s`)
+      return perSecond
+    }
+    const { adopted, executed, concurrent, text, single } = await alternate(ROUNDS, {
+      executed: planned('adoption of a plan', 1),
+      concurrent: planned(CONCURRENT, IN_FLIGHT),
       adopted: side('plan and adoption', async (ids) => {
         for (const id of ids) {
           const { digest } = await tenants.adoptions.plan(request(id))
@@ -96,6 +103,7 @@ async function measured(say: Bench['say'], { tenants }: Tenancy, url: string, co
     const texts = 'the same statements in a loop, one text for each schema'
     return [
       { ...result('adoption of a plan', executed, loop, single), goal: GOAL },
+      result(CONCURRENT, concurrent, loop, single),
       result('adoption of a plan', executed, texts, text),
       result('plan and adoption', adopted, loop, single),
     ]

@@ -216,6 +216,7 @@ test('commands that change the storage of tenants, and doctor, have --allow-diff
     'tenant:create',
     'tenant:migrate',
     'tenant:migrate:rollback',
+    'tenant:migrate:start',
     'tenant:move',
     'tenant:purge',
     'tenant:restore',

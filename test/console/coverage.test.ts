@@ -134,7 +134,7 @@ describe('keys', () => {
     const controls = [...sources.values()].flatMap((text) =>
       [...text.matchAll(/(?:shortcut|data-key)="(.)"/g)].map(([, key = '']) => key),
     )
-    expect(controls.length).toBeGreaterThan(2)
+    expect(controls).not.toEqual([])
     expect(controls.filter((key) => keysOfConsole.includes(key))).toEqual([])
   })
 })

@@ -5,6 +5,7 @@
  * - A call without a valid session waits for the next sign-in, and is then repeated with the same `Idempotency-Key`.
  */
 import type { Input, OperationName, Result } from '../api/contract.ts'
+import { filledPath } from './filled-path.ts'
 import { Problem, problemOf, unreachable } from './problem.ts'
 import { nextSignIn, sessionStore } from './session.ts'
 import { settings } from './settings.ts'
@@ -33,7 +34,10 @@ export function requestOf(name: OperationName, input: AnyInput = {}): { method: 
   if (!route) throw new Problem(403, { code: 'E_FORBIDDEN', detail: `"${token}" may not call ${name}.` })
   const [method = 'GET', path = ''] = route.split(' ')
   const params = (input.params ?? {}) as Readonly<Record<string, string>>
-  const filled = path.replaceAll(/\{(\w+)\}/g, (_, key) => encodeURIComponent(params[key] ?? ''))
+  const filled = filledPath(path, params)
+  if (filled === undefined) {
+    throw new Problem(400, { code: 'E_INVALID_REQUEST', detail: 'A value of the address is empty, "." or "..".' })
+  }
   const query = queryText(input.query)
   const url = `${settings.prefix}${filled}${query && `?${query}`}`
   return input.body === undefined ? { method, url } : { method, url, body: JSON.stringify(input.body) }

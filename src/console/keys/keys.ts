@@ -70,7 +70,7 @@ export function listenToKeys(): () => void {
 }
 
 function onGlobalKey(event: KeyboardEvent): void {
-  if (!event.shiftKey || event.ctrlKey || event.metaKey || event.altKey) return
+  if (!event.shiftKey || event.ctrlKey || event.metaKey || event.altKey || event.repeat) return
   const found = globalKeys().find(({ key }) => key === event.key)
   if (!found) return
   event.preventDefault()

@@ -18,6 +18,8 @@ export interface Group {
 }
 
 const PER_GROUP = 5
+/** Entries of modules that objects found by the service do not displace. */
+const OF_MODULES = 2
 
 const group = (value: string, items: readonly Found[], max = PER_GROUP): Group => ({
   value,
@@ -92,15 +94,17 @@ export async function remoteGroups(query: string, signal: AbortSignal): Promise<
     note: status,
   }))
   return [
-    group(text.groups.objects, [...objects, ...ofModules]),
+    group(text.groups.objects, [...objects.slice(0, PER_GROUP - Math.min(ofModules.length, OF_MODULES)), ...ofModules]),
     group(text.groups.tenants, found),
     group(text.groups.actions, commands),
   ]
 }
 
 async function moduleObjects(query: string, signal: AbortSignal): Promise<Found[]> {
-  const found = await Promise.all(paletteSources().map(({ find }) => find(query, signal)))
-  return found.flat().map((entry) => ({ ...entry, value: `object ${entry.href}` }))
+  const found = await Promise.allSettled(paletteSources().map(({ find }) => find(query, signal)))
+  return found
+    .flatMap((one) => (one.status === 'fulfilled' ? one.value : []))
+    .map((entry) => ({ ...entry, value: `object ${entry.href}` }))
 }
 
 async function tenantCommands(query: string, signal: AbortSignal): Promise<Found[]> {

@@ -1,5 +1,6 @@
 /** Addresses of screens. Links are plain `<a href>`: one handler of the page navigates without loading it again. */
 import type { OperationName, Params } from '../api/contract.ts'
+import { filledPath } from '../data/filled-path.ts'
 import { settings } from '../data/settings.ts'
 import type { Screen } from '../module.ts'
 import { allScreens, allTabs } from './registry.ts'
@@ -20,7 +21,7 @@ export const tenantHref = (id: string, tab = '', search: Readonly<Record<string,
   href(`/tenants/${encodeURIComponent(id)}${tab && `/${tab}`}`, search)
 
 /**
- * The address of the screen whose list is the operation, or which needs it first. Undefined if no module has one.
+ * The address of the screen whose list is the operation, or which needs it first. Undefined if no module has one, or for values that no address can hold.
  *
  * @example linkTo('webhooks.list', { id: 'acme' }, { limit: 100 })
  */
@@ -34,8 +35,7 @@ export function linkTo<Name extends OperationName>(
     ...allTabs().map((tab) => ({ ...tab, path: tab.path ? `/tenants/{id}/${tab.path}` : '/tenants/{id}' })),
   ]
   const page = pages.find((one) => one.search === name) ?? pages.find(({ needs }) => needs[0] === name)
-  const values = params as Readonly<Record<string, string>>
-  const path = page?.path.replaceAll(/\{(\w+)\}/g, (_, key) => encodeURIComponent(values[key] ?? ''))
+  const path = page && filledPath(page.path, params as Readonly<Record<string, string>>)
   return path === undefined ? undefined : href(path, search as Readonly<Record<string, unknown>>)
 }
 

@@ -52,5 +52,14 @@ function isValid(rule: FieldRules, text: string): boolean {
     return form.test(text) && number >= minimum && number <= maximum
   }
   if (rule.enum && !rule.enum.includes(text)) return false
-  return text.length >= minLength && text.length <= maxLength && (!pattern || new RegExp(pattern, 'v').test(text))
+  return text.length >= minLength && text.length <= maxLength && (!pattern || matches(text, pattern))
+}
+
+/** The service checks a pattern of a host that the browser cannot compile. */
+function matches(text: string, pattern: string): boolean {
+  try {
+    return new RegExp(pattern, 'v').test(text)
+  } catch {
+    return true
+  }
 }

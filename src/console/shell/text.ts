@@ -28,6 +28,7 @@ export const text = {
   unreachable: 'The service does not respond. The page shows the last data and tries again.',
   newVersion: (version: string) => `The service now runs version ${version}.`,
   reload: 'Reload',
+  hostFailed: 'The operations of the host could not be loaded. Reload the page to try again.',
   moduleFailed: (name: string) => `The screens of “${name}” could not be loaded.`,
   attention: 'Attention',
   attentionFilter: 'Filter by kind',

@@ -40,9 +40,13 @@ async function loadModule(name: string, url: string): Promise<ConsoleModule | un
 /** Operations of the host have rules, and without a module of their satellite generic screens. */
 async function registerHost({ satellites }: Session): Promise<void> {
   if (!settings.hostSatellites.some((name) => satellites.includes(name))) return
-  const { genericModules, readHostOperations } = await load(() => import('../generic/modules.ts'))
-  const operations = await readHostOperations()
-  registerModules(genericModules(operations.filter(({ satellite }) => !(satellite in settings.modules))))
+  try {
+    const { genericModules, readHostOperations } = await load(() => import('../generic/modules.ts'))
+    const operations = await readHostOperations()
+    registerModules(genericModules(operations.filter(({ satellite }) => !(satellite in settings.modules))))
+  } catch (error) {
+    notify({ text: text.hostFailed, detail: String(error), isError: true })
+  }
 }
 
 async function show(session: Session): Promise<void> {

@@ -32,7 +32,16 @@ export class Reservations {
   }
 
   /** `E_TENANT_EXISTS` for a taken id, `E_NOT_ADOPTABLE` for storage of another tenant. */
-  async reserve(
+  async reserve(request: AdoptionRequest, reservation: ReservationRequest): Promise<AdoptionRow> {
+    try {
+      return await this.#insert(request, reservation)
+    } catch (error) {
+      if (violatedConstraint(error) === LOCATOR_INDEX) throw ownedBy(await this.ownerOf(request.location))
+      throw error
+    }
+  }
+
+  async #insert(
     { location, baseline }: AdoptionRequest,
     { name, metadata, digest }: ReservationRequest,
   ): Promise<AdoptionRow> {
@@ -40,17 +49,16 @@ export class Reservations {
     const { database } = this.#kernel
     const [adoptionId, migrations] = [uuidv7(), [...baseline]]
     return database.transaction(async () => {
-      const owner = await this.ownerOf(location)
-      if (owner !== undefined) throw ownedBy(owner)
       const wasReleased = !(await this.#insertEmpty(location))
       if (wasReleased && !(await this.#takeReleased(location))) {
         throw TenantExists(`Tenant id "${tenantId}" is taken. Ids are never reused, not even after a purge.`)
       }
-      if (await this.#isErased(tenantId)) throw TenantExists(`Tenant id "${tenantId}" is taken: the tenant was erased.`)
       const { rows } = await database.sql(
         `insert into multitenancy.adoptions (tenant_id, adoption_id, isolation, placement, locator, state, name, metadata, migrations,
            digest, was_released, lease_until)
-         values ($1, $2, $3, $4, $5, 'adopting', $6, $7, $8, $9, $10, now() + ${LEASE})
+         select $1, $2, $3, $4, $5, 'adopting', $6, $7, $8, $9, $10, now() + ${LEASE}
+         where not exists (select from multitenancy.erasures where tenant_id = $1)
+           and not exists (select from multitenancy.storage_locations where isolation = $3 and placement = $4 and locator = $5)
          returning lease_until as "leaseUntil", created_at as "createdAt"`,
         [
           tenantId,
@@ -65,6 +73,11 @@ export class Reservations {
           wasReleased,
         ],
       )
+      if (!rows[0]) {
+        throw (await this.#isErased(tenantId))
+          ? TenantExists(`Tenant id "${tenantId}" is taken: the tenant was erased.`)
+          : ownedBy(await this.ownerOf(location))
+      }
       const state = 'adopting'
       return {
         tenantId,
@@ -196,57 +209,44 @@ export class Reservations {
   /** Returns false if the id exists. */
   async #insertEmpty({ tenantId, isolation, placement, locator }: StorageLocation): Promise<boolean> {
     const now = this.#kernel.clock.now()
-    const inserted = await orOwned(() =>
-      this.#tables()
-        .insertInto('tenants')
-        .values({
-          id: tenantId,
-          name: '',
-          status: 'deleted',
-          metadata: {},
-          domains: [],
-          isolation,
-          placement,
-          locator,
-          epoch: 1,
-          lastEpoch: 0,
-          createdAt: now,
-          updatedAt: now,
-          deletedAt: now,
-          purgedAt: now,
-        })
-        .onConflict((conflict) => conflict.column('id').doNothing())
-        .returning('id')
-        .executeTakeFirst(),
-    )
+    const inserted = await this.#tables()
+      .insertInto('tenants')
+      .values({
+        id: tenantId,
+        name: '',
+        status: 'deleted',
+        metadata: {},
+        domains: [],
+        isolation,
+        placement,
+        locator,
+        epoch: 1,
+        lastEpoch: 0,
+        createdAt: now,
+        updatedAt: now,
+        deletedAt: now,
+        purgedAt: now,
+      })
+      .onConflict((conflict) => conflict.column('id').doNothing())
+      .returning('id')
+      .executeTakeFirst()
     return inserted !== undefined
   }
 
   async #takeReleased({ tenantId, isolation, placement, locator }: StorageLocation): Promise<boolean> {
-    const taken = await orOwned(() =>
-      this.#tables()
-        .updateTable('tenants')
-        .set({ isolation, placement, locator })
-        .where('id', '=', tenantId)
-        .where('locator', '=', releasedLocator(tenantId))
-        .where('purgedAt', 'is not', null)
-        .returning('id')
-        .executeTakeFirst(),
-    )
+    const taken = await this.#tables()
+      .updateTable('tenants')
+      .set({ isolation, placement, locator })
+      .where('id', '=', tenantId)
+      .where('locator', '=', releasedLocator(tenantId))
+      .where('purgedAt', 'is not', null)
+      .returning('id')
+      .executeTakeFirst()
     return taken !== undefined
   }
 
   #tables() {
     return this.#kernel.database.query<AdoptionTables>()
-  }
-}
-
-async function orOwned<T>(work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (violatedConstraint(error) === LOCATOR_INDEX) throw ownedBy(undefined)
-    throw error
   }
 }
 

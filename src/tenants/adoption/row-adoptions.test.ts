@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Recorded, recorded } from '../../../test/support/recorded.ts'
 import { openRowTenancy, REQUEST, type RowTenancy } from './row-adoptions.fixture.ts'
+import { RowReservations } from './row-reservations.ts'
 
 let here: RowTenancy
 let published: Recorded
@@ -92,6 +93,22 @@ describe('adopted tables', () => {
     await expect(tables().adopt({ ...REQUEST, digest })).rejects.toMatchObject({ code: 'E_TENANT_EXISTS' })
     expect(await here.table()).toEqual(before)
     expect(await here.sql(`select id from multitenancy.tenants where id = '1' and locator = '1'`)).toEqual([])
+  })
+
+  test('two concurrent adoptions of the same tenants in opposite orders: one reserves them, the other is rejected', async () => {
+    const reservations = new RowReservations(here.opened.tenancy.kernel)
+    const customers = Array.from({ length: 2_500 }, (_, n) => ({ id: `c${n}`, name: `Customer ${n}` }))
+    const place = { isolation: 'rowscope-pg', storage: 'app', metadata: {}, migrations: [], digest: '' }
+    const both = await Promise.allSettled([
+      reservations.reserve({ ...place, placement: 'eu' }, customers),
+      reservations.reserve({ ...place, placement: 'us' }, customers.toReversed()),
+    ])
+    const [reserved] = both.flatMap((one) => (one.status === 'fulfilled' ? [one.value] : []))
+    const [rejected] = both.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
+    expect(rejected).toMatchObject({ code: 'E_TENANT_EXISTS' })
+    if (reserved) await reservations.remove(reserved)
+    expect(await here.sql(`select id from multitenancy.tenants where id like 'c%'`)).toEqual([])
+    expect(await here.sql('select * from multitenancy.row_adoptions')).toEqual([])
   })
 
   test('reject tenants that have changed since the plan', async () => {

@@ -59,23 +59,33 @@ export class RowReservations {
       if (made.length === 0 || (await this.#hasTenants(isolation, placement))) {
         throw notAdoptable([`the tables of ${isolation} on "${placement}" are in use`])
       }
-      for (let start = 0; start < tenants.length; start += BATCH) {
-        const batch = tenants.slice(start, start + BATCH)
-        await this.#reserveBatch(adoptionId, request, batch, clock.now())
+      // Concurrent adoptions lock in one order: new ids, then existing ones.
+      const batches = batchesOf(tenants.toSorted((a, b) => (a.id < b.id ? -1 : 1)))
+      const others: string[] = []
+      for (const batch of batches) others.push(...(await this.#insertEmpty(request, batch, clock.now())))
+      const taken = new Set(await this.#takeReleased(request, others))
+      const erased = await this.#erasedOf(tenants.map(({ id }) => id))
+      const refused = [...others.filter((id) => !taken.has(id)), ...erased]
+      if (refused.length > 0) throw TenantExists(`${refused.length} tenant ids are taken: ${listed(refused)}.`)
+      for (const batch of batches) {
+        await database.sql(
+          `insert into multitenancy.row_adoption_tenants (tenant_id, adoption_id, name, was_released)
+           select id, $1, name, id = any($4) from unnest($2::text[], $3::text[]) as tenant (id, name)`,
+          [adoptionId, batch.map(({ id }) => id), batch.map(({ name }) => name), others],
+        )
       }
       return { adoptionId, ...request, state: 'adopting' }
     })
   }
 
-  async #reserveBatch(
-    adoptionId: string,
+  /** Returns the ids that exist. */
+  async #insertEmpty(
     { isolation, placement }: RowReservationRequest,
     batch: readonly AdoptedTenant[],
     now: Date,
-  ): Promise<void> {
-    const { database } = this.#kernel
-    const [ids, names] = [batch.map(({ id }) => id), batch.map(({ name }) => name)]
-    const { rows: inserted } = await database.sql(
+  ): Promise<string[]> {
+    const ids = batch.map(({ id }) => id)
+    const { rows: inserted } = await this.#kernel.database.sql(
       `insert into multitenancy.tenants (id, name, status, metadata, domains, isolation, placement, locator, epoch, last_epoch,
          created_at, updated_at, deleted_at, purged_at)
        select id, '', 'deleted', '{}', '{}', $2, $3, id, 1, 0, $4, $4, $4, $4 from unnest($1::text[]) id
@@ -83,21 +93,20 @@ export class RowReservations {
       [ids, isolation, placement, now],
     )
     const isNew = new Set(inserted.map(({ id }) => id))
-    const others = ids.filter((id) => !isNew.has(id))
-    const { rows: taken } = await database.sql(
-      `update multitenancy.tenants t set isolation = $2, placement = $3, locator = id
-       where id = any($1) and locator = 'released ' || id and purged_at is not null returning id`,
-      [others, isolation, placement],
+    return ids.filter((id) => !isNew.has(id))
+  }
+
+  /** Returns the ids of released tenants. */
+  async #takeReleased({ isolation, placement }: RowReservationRequest, ids: readonly string[]): Promise<string[]> {
+    const { rows } = await this.#kernel.database.sql(
+      `with released as (
+         select id from multitenancy.tenants
+         where id = any($1) and locator = 'released ' || id and purged_at is not null order by id for update)
+       update multitenancy.tenants t set isolation = $2, placement = $3, locator = t.id from released where t.id = released.id
+       returning t.id`,
+      [ids, isolation, placement],
     )
-    const missing = others.filter((id) => !taken.some((one) => one.id === id))
-    const erased = await this.#erasedOf(ids)
-    const refused = [...missing, ...erased]
-    if (refused.length > 0) throw TenantExists(`${refused.length} tenant ids are taken: ${listed(refused)}.`)
-    await database.sql(
-      `insert into multitenancy.row_adoption_tenants (tenant_id, adoption_id, name, was_released)
-       select id, $1, name, id = any($4) from unnest($2::text[], $3::text[]) as tenant (id, name)`,
-      [adoptionId, ids, names, others],
-    )
+    return rows.map(({ id }) => id)
   }
 
   /** Throws if another process has removed the reservation. */
@@ -262,6 +271,9 @@ export class RowReservations {
     return rows.map(({ id }) => id)
   }
 }
+
+const batchesOf = <T>(all: readonly T[]): T[][] =>
+  Array.from({ length: Math.ceil(all.length / BATCH) }, (_, index) => all.slice(index * BATCH, (index + 1) * BATCH))
 
 const listed = (ids: readonly string[]): string =>
   `${ids

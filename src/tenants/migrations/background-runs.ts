@@ -12,7 +12,6 @@ import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/pa
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { isUuid } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { versionOf } from '../tenant/schema-version.ts'
 import type { TenantTables } from '../tenant/tables.ts'
@@ -105,7 +104,7 @@ export class BackgroundRuns {
   }
 
   /**
-   * Ends a run after the storages in progress; the others are skipped. Idempotent.
+   * Ends a run after the storages in progress; the others are skipped. A repeated call returns the cancelled run.
    *
    * @throws E_MIGRATION_RUN_NOT_FOUND, E_MIGRATION_RUN_ENDED
    */
@@ -114,15 +113,11 @@ export class BackgroundRuns {
     return kernel.database.transaction(async () => {
       const run = await this.#find(id, 'locked')
       if (!run) throw notFound(id)
-      if (run.state !== 'running') throw MigrationRunEnded(`Migration run "${id}" is ${run.state}.`)
-      if (!run.isCancelled) {
-        await starter.markCancelled(id)
-        await recordChange(kernel.events, {
-          action: 'migrationRuns.cancel',
-          tenantId: null,
-          target: `migrationRun:${id}`,
-        })
+      if (run.state !== 'running') {
+        if (run.isCancelled) return this.get(id)
+        throw MigrationRunEnded(`Migration run "${id}" is ${run.state}.`)
       }
+      await starter.cancel(run)
       const items = new MigrationItems(kernel.database, run, LEASE_MS)
       await items.reclaim()
       await items.finish(kernel.clock.now())

@@ -86,6 +86,14 @@ export class MigrationItems {
     )
   }
 
+  async isCancelled(): Promise<boolean> {
+    const { rows } = await this.#database.sql(
+      'select is_cancelled as "isCancelled" from multitenancy.migration_runs where id = $1',
+      [this.#run.id],
+    )
+    return rows[0]?.isCancelled ?? false
+  }
+
   /** Marks the run as free. A worker that continues marks it again with its next renewal. */
   async leave(): Promise<void> {
     await this.#database.sql(

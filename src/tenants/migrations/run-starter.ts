@@ -21,7 +21,7 @@ import type { SchemaVersions } from './schema-versions.ts'
 
 const RUNS_KEPT = 20
 
-interface Starting {
+interface StartOptions {
   readonly selection: Selection
   /** Number of migrations to roll back; null for a migration. */
   readonly steps: number | null
@@ -44,9 +44,9 @@ export class RunStarter {
   }
 
   /** Undefined if no storage has work, except in the background: such a run has ended. */
-  async joinOrStart(starting: Starting): Promise<MigrationRun | undefined> {
+  async joinOrStart(start: StartOptions): Promise<MigrationRun | undefined> {
     const { database, clock } = this.#kernel
-    const { selection, steps, options, isBackground } = starting
+    const { selection, steps, options, isBackground } = start
     const request: RunRequest = {
       direction: selection.direction,
       steps,
@@ -57,17 +57,17 @@ export class RunStarter {
       const active = await this.active()
       if (!active) {
         if (!isBackground && !(await hasCandidates(database, selection, this.#versions.folder))) return undefined
-        const started = await this.#start(request, starting)
+        const started = await this.#start(request, start)
         if (started) return started
         continue
       }
       const resolution = resolveConflict(active, active.isWorkedOn, request)
       if (resolution === 'join') {
-        if (isBackground && !active.isBackground) await this.#giveToWorkers(active)
+        if (isBackground && !active.isBackground && !(await this.#moveToBackground(active))) continue
         return active
       }
       if (resolution === 'reject') throw rejection(active)
-      await this.markCancelled(active.id)
+      await this.cancel(active)
       const items = new MigrationItems(database, active, options.leaseMs)
       await items.reclaim()
       if (!(await items.finish(clock.now()))) throw rejection(active)
@@ -99,14 +99,22 @@ export class RunStarter {
       .executeTakeFirst()
   }
 
-  async markCancelled(id: string): Promise<void> {
-    await this.#kernel.database
-      .query<TenantTables>()
-      .updateTable('migrationRuns')
-      .set({ isCancelled: true })
-      .where('id', '=', id)
-      .where('state', '=', 'running')
-      .execute()
+  /** Marks an unfinished run as cancelled, with an audit entry if workers carry it out. */
+  cancel({ id }: Pick<MigrationRun, 'id'>): Promise<void> {
+    const { database, events } = this.#kernel
+    return database.transaction(async () => {
+      const cancelled = await database
+        .query<TenantTables>()
+        .updateTable('migrationRuns')
+        .set({ isCancelled: true })
+        .where('id', '=', id)
+        .where('state', '=', 'running')
+        .where('isCancelled', '=', false)
+        .returning('isBackground')
+        .executeTakeFirst()
+      if (!cancelled?.isBackground) return
+      await recordChange(events, { action: 'migrationRuns.cancel', tenantId: null, target: `migrationRun:${id}` })
+    })
   }
 
   /** A missing driver is reported later, by the item. */
@@ -120,7 +128,10 @@ export class RunStarter {
   }
 
   /** Undefined if another process has started a run first. */
-  async #start(request: RunRequest, { selection, options, isBackground }: Starting): Promise<MigrationRun | undefined> {
+  async #start(
+    request: RunRequest,
+    { selection, options, isBackground }: StartOptions,
+  ): Promise<MigrationRun | undefined> {
     const { database, clock } = this.#kernel
     const { retries, lockTimeoutMs, stopAfterFailures, leaseMs } = options
     const sharing = (await isolationsInUse(database)).filter((name) => this.isShared(name))
@@ -135,7 +146,7 @@ export class RunStarter {
           state: 'running',
           isCancelled: false,
           isBackground,
-          ...starter(),
+          ...startedBy(),
           retries,
           lockTimeoutMs,
           stopAfterFailures: null, // below: the default depends on the number of items
@@ -162,18 +173,23 @@ export class RunStarter {
     })
   }
 
-  /** The workers continue a run that a process of a command or of the host has started. */
-  #giveToWorkers(run: MigrationRun): Promise<void> {
+  /** The workers continue a run that a process of a command or of the host has started. False if the run has ended, or was moved. */
+  #moveToBackground(run: MigrationRun): Promise<boolean> {
     const { database } = this.#kernel
     return database.transaction(async () => {
-      await database
+      const moved = await database
         .query<TenantTables>()
         .updateTable('migrationRuns')
-        .set({ isBackground: true, ...starter() })
+        .set({ isBackground: true, ...startedBy() })
         .where('id', '=', run.id)
-        .execute()
+        .where('state', '=', 'running')
+        .where('isBackground', '=', false)
+        .returning('id')
+        .executeTakeFirst()
+      if (!moved) return false
       const { pending, running } = await new MigrationItems(database, run, 0).counts()
       await this.#sendWork(run, pending + running)
+      return true
     })
   }
 
@@ -194,7 +210,7 @@ export class RunStarter {
 }
 
 /** Changes of a background run are in the name of the caller who started it. */
-function starter(): Pick<MigrationRun, 'actor' | 'requestId'> {
+function startedBy(): Pick<MigrationRun, 'actor' | 'requestId'> {
   const { actor, requestId } = currentContext()
   return { actor: JSON.stringify(actor) as unknown as MigrationRun['actor'], requestId }
 }

@@ -81,7 +81,7 @@ export class MigrationRuns {
   async cancel(): Promise<MigrationReport | undefined> {
     const run = await this.#starter.active()
     if (!run) return undefined
-    await this.#starter.markCancelled(run.id)
+    await this.#starter.cancel(run)
     const items = this.#itemsOf(run, LEASE_MS)
     while (!(await items.finish(this.#kernel.clock.now()))) {
       await items.reclaim()

@@ -185,6 +185,7 @@ export class MigrationWorker {
 
   async #upkeep(): Promise<void> {
     this.#recordInBackground()
+    if (await this.#dependencies.items.isCancelled()) await this.#release()
     await this.#reportProgress()
   }
 

@@ -1,21 +1,20 @@
 /**
  * Adopts an existing schema or database as the storage of a tenant, in one transaction at its server:
  *
- *   lock of the storage ─► abandoned? ─► catalog, compared with the plan ─► statements ─► catalog again ─► records ─► commit
+ *   lock of the storage ─► abandoned? ─► owners and rights ─► statements ─► structure; both compared with the plan
+ *     ─► owners and rights again ─► records ─► commit
  *
  * - A killed adoption has changed nothing, or everything including its record.
  * - The lock excludes other adoptions, migrations and the recovery of the same schema.
+ * - The structure is read once the role of `url` owns all objects: the former owner can change none of them afterwards.
  * - The second look at the catalog applies the rules to the result: an object that another session created meanwhile
  *   ends the adoption.
  */
-import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
-import type { Difference } from '../../../tenants/isolation/adoption.ts'
 import {
   type AdoptionRequest,
   type DriverAdoption,
-  NotAdoptable,
   notAdoptable,
   type StoragePlan,
 } from '../../../tenants/isolation/adoption.ts'
@@ -37,9 +36,9 @@ import {
   readDatabase,
 } from './database-plan.ts'
 import { ExpectedStructures } from './expected-structure.ts'
-import { type RecordedStorage, readRecord, writeRecord } from './records.ts'
-import { assertResult, assertStructure, makeBaseObjects } from './result.ts'
-import { readFacts, type SchemaFacts } from './schema-facts.ts'
+import { type RecordedStorage, readRecord, recordText } from './records.ts'
+import { assertResult, digestOf, makeBaseObjects, NO_SUCH_DATABASE, orRejected } from './result.ts'
+import { PINNED, type Pinned, pin, pinnedBy, readFacts, type SchemaFacts } from './schema-facts.ts'
 import {
   adoptionStatements,
   type Roles,
@@ -49,7 +48,7 @@ import {
   warningsAbout,
 } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
-import { readStructure, type Structure, structureDifferences } from './structure.ts'
+import { readStructure, type Structure, structureDifferences, structureReasons } from './structure.ts'
 
 /** Rules whose violations are warnings. The others are reasons, or the statements of the plan satisfy them. */
 const WARNING_RULES = SCHEMA_RULES.filter(({ severity }) => severity === 'warn')
@@ -65,18 +64,12 @@ interface Examined {
   /** Of a whole database. */
   readonly database: DatabaseFacts | undefined
   readonly roles: Roles
-  readonly structure: Structure
-  readonly plan: Omit<StoragePlan, 'warnings'>
+  /** Reasons against the adoption, without those of the structure. */
+  readonly reasons: readonly string[]
   /** Statements of the plan up to the change of all owners and rights of the schema. */
   readonly first: readonly string[]
   /** Those of the database, before and after the creation of the login. */
   readonly around: DatabaseStatements
-}
-
-interface Expected {
-  /** The result of the migrations. */
-  readonly structure: Structure
-  readonly placements: PlacementIdentities
 }
 
 export function storageAdoption(
@@ -91,41 +84,60 @@ export function storageAdoption(
   const sourceOf = ({ schema }: AdoptableStorage, request: AdoptionRequest): string =>
     kind.of === 'database' ? (request.schema ?? 'public') : schema
 
-  const alone = <T>(storage: AdoptableStorage, work: (client: pg.ClientBase) => Promise<T>): Promise<T> =>
-    storage.owned((client) => aloneWithTimeout(client, storage.schema, () => work(client)))
+  const alone = <T>(
+    storage: AdoptableStorage,
+    work: (client: pg.ClientBase, pinned: Pinned) => Promise<T>,
+  ): Promise<T> =>
+    storage.owned((client) =>
+      aloneWithTimeout(client, storage.schema, (opened) => work(client, pinnedBy(opened.at(-1)?.rows)), {
+        first: PINNED,
+      }),
+    )
 
   const identities = async (): Promise<PlacementIdentities> =>
     kind.of === 'database' ? placementIdentities(placements()) : {}
 
+  /** In a transaction that is pinned. */
   async function examine(
     client: pg.ClientBase,
     storage: AdoptableStorage,
     request: AdoptionRequest,
-    { structure: expected, placements }: Expected,
+    placements: PlacementIdentities,
+    pinned: Pinned,
   ): Promise<Examined> {
-    const { server, searchPathOf } = storage
-    const { location, baseline, acceptDifferences } = request
     const source = sourceOf(storage, request)
-    const facts = await readFacts(client, source, server.scopeRole)
+    const facts = await readFacts(client, source, storage.server.scopeRole, pinned)
     if (!facts) throw notAdoptable([`the schema "${source}" does not exist`])
-    const roles = await rolesOf(client, storage)
-    const structure = await readStructure(client, source, searchPathOf(source))
-    const differences = baseline.length === 0 ? [] : structureDifferences(expected, structure, acceptDifferences)
-    const ofSchema = adoptionStatements(source, facts, roles)
+    const roles = rolesOf(facts, storage)
     let database: DatabaseFacts | undefined
     let around: DatabaseStatements = { before: [], after: [], last: [] }
     if (kind.of === 'database') {
       database = await readDatabase(client, storage)
       around = databaseStatements(database, source, storage, roles, usersOf(facts, roles), kind.installation())
     }
-    const first = [...around.before, ...ofSchema]
-    const statements = [...first, ...around.after]
     const reasons = [
       ...(database ? databaseReasons(database, source, storage, placements) : []),
       ...reasonsAgainst(source, facts, roles, { isWholeDatabase: database !== undefined }),
-      ...privilegedRoutines(structure, expected),
-      ...differences.filter(({ isAccepted }) => !isAccepted).map(toReason),
     ]
+    return {
+      facts,
+      database,
+      roles,
+      reasons,
+      first: [...around.before, ...adoptionStatements(source, facts, roles)],
+      around,
+    }
+  }
+
+  /** @param structure before or after the change of owners: it contains none */
+  function planOf(
+    { facts, database, reasons, first, around }: Examined,
+    { location, baseline, acceptDifferences }: AdoptionRequest,
+    structure: Structure,
+    expected: Structure,
+  ): Omit<StoragePlan, 'warnings'> {
+    const differences = baseline.length === 0 ? [] : structureDifferences(expected, structure, acceptDifferences)
+    const statements = [...first, ...around.after]
     const subject = [
       location,
       baseline,
@@ -134,57 +146,76 @@ export function storageAdoption(
       database,
       [...structure].sort(),
       around,
-      ofSchema,
+      first,
     ]
-    const digest = createHash('sha256').update(JSON.stringify(subject)).digest('hex').slice(0, DIGEST_LENGTH)
-    return { facts, database, roles, structure, first, around, plan: { reasons, differences, statements, digest } }
+    const digest = digestOf(subject)
+    return {
+      reasons: [...reasons, ...structureReasons(structure, expected, differences)],
+      differences,
+      statements,
+      digest,
+    }
   }
 
   return {
     plan: (request) =>
       orRejected(request.location.locator, async () => {
         const storage = at(request.location)
+        const { server, searchPathOf, schema } = storage
         const source = sourceOf(storage, request)
-        const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
-        const planned = async (client: pg.ClientBase) => {
-          const { facts, database, roles, plan, around } = await examine(client, storage, request, expected)
-          await client.query(`set local search_path = pg_catalog; set local jit = off`)
+        const expected = await structures.of(storage, request.baseline)
+        const placements = await identities()
+        const planned = async (client: pg.ClientBase, pinned: Pinned) => {
+          const examined = await examine(client, storage, request, placements, pinned)
+          const { facts, database, roles, around } = examined
+          const structure = await readStructure(client, source, searchPathOf(source))
+          await run(client, [])
           const warnings = database
-            ? databaseWarnings(database, source, storage.schema)
-            : await violationsIn(client, storage.server, source, extensionsSchema, WARNING_RULES)
+            ? databaseWarnings(database, source, schema)
+            : await violationsIn(client, server, source, extensionsSchema, WARNING_RULES)
+          const plan = planOf(examined, request, structure, expected)
           return {
             ...plan,
             statements: [...plan.statements, ...around.last],
             warnings: [...warningsAbout(facts, roles), ...warnings],
           }
         }
-        const begin = 'begin isolation level repeatable read, read only'
-        return storage.owned((client) => inTransaction(client, () => planned(client), { begin }))
+        const begin = `begin isolation level repeatable read, read only; ${PINNED}`
+        return storage.owned((client) =>
+          inTransaction(client, (opened) => planned(client, pinnedBy(opened.at(-1)?.rows)), { begin }),
+        )
       }),
 
     adopt: (request, { adoptionId, digest, assertNotAbandoned }) =>
       orRejected(request.location.locator, async () => {
         const storage = at(request.location)
-        const { server, migrator, schema, locator } = storage
-        const expected = { structure: await structures.of(storage, request.baseline), placements: await identities() }
-        await alone(storage, async (client) => {
+        const { server, migrator, schema, locator, searchPathOf } = storage
+        const source = sourceOf(storage, request)
+        const expected = await structures.of(storage, request.baseline)
+        const placements = await identities()
+        await alone(storage, async (client, pinned) => {
           await assertNotAbandoned()
-          const examined = await examine(client, storage, request, expected)
-          const { facts, database, roles, structure, plan, first, around } = examined
-          const source = sourceOf(storage, request)
-          if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
-          if (plan.digest !== digest) throw notAdoptable([CHANGED])
+          const examined = await examine(client, storage, request, placements, pinned)
+          const { facts, database, roles, reasons, first, around } = examined
+          const planned = async () =>
+            planOf(examined, request, await readStructure(client, source, searchPathOf(source)), expected)
+          if (reasons.length > 0) throw notAdoptable((await planned()).reasons)
           if (database) await makeBaseObjects(client, server.scopeRole)
           await run(client, first)
-          await assertStructure(client, storage, source, structure)
+          // A routine that was replaced before its owner changed would run with the rights of the role of `url`.
+          const plan = await planned()
+          if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
+          if (plan.digest !== digest) throw notAdoptable([CHANGED])
           await run(client, around.after)
-          await assertResult(client, storage, roles, database)
+          await assertResult(client, storage, roles, database, pinned)
           if (database) await makeOwnLogin(server, client, locator)
-          await run(client, around.last)
-          await migrator.recordBaseline(client, schema, request.baseline.at(-1))
           // The row of tenantry.storage_log (tenant, epoch, locator, state `current`) belongs into this transaction, once
           // servers keep that log.
-          await writeRecord(client, storage, adoptionId, facts, source, database)
+          await run(client, [
+            ...around.last,
+            migrator.baselineText(schema, request.baseline.at(-1)).text,
+            recordText(storage, adoptionId, facts, source, database),
+          ])
         })
       }),
 
@@ -231,62 +262,27 @@ async function released(
   if (source !== schema) {
     await client.query(`alter schema ${pg.escapeIdentifier(schema)} rename to ${pg.escapeIdentifier(source)}`)
   }
-  const facts = await readFacts(client, source, server.scopeRole)
+  const facts = await readFacts(client, source, server.scopeRole, await pin(client))
   if (!facts) return [] // the schema was dropped: nothing is left to restore
   const statements = [
-    ...releaseStatements(source, facts, recorded, await rolesOf(client, storage)),
+    ...releaseStatements(source, facts, recorded, rolesOf(facts, storage)),
     ...(database ? databaseRelease(await readDatabase(client, storage), database) : []),
   ]
   await run(client, statements)
   return statements
 }
 
-const NO_SUCH_DATABASE = '3D000'
-const INSUFFICIENT_PRIVILEGE = '42501'
-
-/** Converts the error of a missing database, and of statements that the role of `url` may not execute. */
-export async function orRejected<T>(locator: string, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work()
-  } catch (error) {
-    if (sqlState(error) === NO_SUCH_DATABASE) throw notAdoptable([`the database "${locator}" does not exist`])
-    if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
-    throw NotAdoptable('The role of `url` lacks a right for these statements; the log has the details.', {
-      cause: error,
-    })
-  }
-}
-
-export const DIGEST_LENGTH = 32
 export const CHANGED = 'the catalog, or the request, differs from that of the plan: make the plan again'
 
-/** A routine that runs with the rights of its owner would receive those of the role of `url`. */
-export const privilegedRoutines = (structure: Structure, expected: Structure): string[] =>
-  [...structure].flatMap(([object, definition]) =>
-    /^(function|procedure) /.test(object) &&
-    / security definer( |$)/.test(definition) &&
-    expected.get(object) !== definition
-      ? [
-          `the ${object} is SECURITY DEFINER and would run with the rights of the role of \`url\`: make it SECURITY INVOKER`,
-        ]
-      : [],
-  )
+export const rolesOf = ({ reader }: SchemaFacts, { server }: AdoptableStorage): Roles => ({
+  owner: reader,
+  scope: server.scopeRole,
+})
 
-export function toReason({ object, expected, actual }: Difference): string {
-  if (actual === null) return `${object}: does not exist, and the migrations create it`
-  if (expected === null) return `${object}: the migrations do not create it`
-  return `${object}: is "${shortened(actual)}", and the migrations create "${shortened(expected)}"`
-}
-
-const MAX_SHOWN = 120
-const shortened = (text: string): string => (text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)
-
-export async function rolesOf(client: pg.ClientBase, { server }: AdoptableStorage): Promise<Roles> {
-  const { rows } = await client.query('select current_user as owner')
-  return { owner: rows[0].owner, scope: server.scopeRole }
-}
-
-/** Statements of one text are one round trip. All names in them are qualified. */
+/**
+ * Runs statements as one text, in one round trip. All names in them are qualified. Afterwards the search path is that of
+ * `pin`.
+ */
 export async function run(client: pg.ClientBase, statements: readonly string[]): Promise<void> {
-  if (statements.length > 0) await client.query(['set local search_path = pg_catalog', ...statements].join(';\n'))
+  await client.query(['set local search_path = pg_catalog', ...statements].join(';\n'))
 }

@@ -1,5 +1,5 @@
 /** Reads and writes `tenantry.adoptions`, the record of an adoption at its server (migrations/migration-records.ts). */
-import type pg from 'pg'
+import pg from 'pg'
 import type { DatabaseFacts, RecordedDatabase } from './database-plan.ts'
 import type { SchemaFacts } from './schema-facts.ts'
 import type { RecordedRights } from './schema-plan.ts'
@@ -18,19 +18,17 @@ export interface AdoptionRecord {
   readonly rights: RecordedStorage
 }
 
-export async function writeRecord(
-  client: pg.ClientBase,
+/** The statement that writes the record. */
+export function recordText(
   { schema, tenantId }: AdoptableStorage,
   adoptionId: string,
   { owner, rights, objects, defaults }: SchemaFacts,
   source: string,
   database: DatabaseFacts | undefined,
-): Promise<void> {
+): string {
   const recorded: RecordedStorage = { owner, rights, objects, defaults, source, ...(database ? { database } : {}) }
-  await client.query(
-    'insert into tenantry.adoptions (locator, adoption_id, tenant_id, rights) values ($1, $2, $3, $4)',
-    [schema, adoptionId, tenantId, JSON.stringify(recorded)],
-  )
+  const values = [schema, adoptionId, tenantId, JSON.stringify(recorded)].map((one) => pg.escapeLiteral(one))
+  return `insert into tenantry.adoptions (locator, adoption_id, tenant_id, rights) values (${values.join(', ')})`
 }
 
 /** Undefined without a record, also in a database without the table. */

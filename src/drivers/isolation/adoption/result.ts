@@ -1,19 +1,26 @@
 /**
  * Checks an adoption in its transaction, after its statements: other sessions may have changed objects between the
- * examination and the first lock.
+ * examination and the first lock. Converts its errors.
  */
+import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
-import { notAdoptable } from '../../../tenants/isolation/adoption.ts'
+import { NotAdoptable, notAdoptable } from '../../../tenants/isolation/adoption.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { type DatabaseFacts, readDatabase } from './database-plan.ts'
-import { readFacts } from './schema-facts.ts'
+import { type Pinned, pin, readFacts } from './schema-facts.ts'
 import { adoptionStatements, type Roles } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure, structureDifferences } from './structure.ts'
 
 const DUPLICATE_SCHEMA = '42P06'
 const CHANGED = 'objects were changed during the adoption: make the plan again'
+
+const DIGEST_LENGTH = 32
+
+/** Of everything that a plan depends on. */
+export const digestOf = (subject: unknown): string =>
+  createHash('sha256').update(JSON.stringify(subject)).digest('hex').slice(0, DIGEST_LENGTH)
 
 /** The schema must be new: another role could own the objects of an existing one. */
 export async function makeBaseObjects(client: pg.ClientBase, scopeRole: string): Promise<void> {
@@ -32,23 +39,41 @@ export async function assertStructure(
   source: string,
   examined: Structure,
 ): Promise<void> {
+  await pin(client)
   const structure = await readStructure(client, source, searchPathOf(source))
   if (structureDifferences(examined, structure, []).length > 0) throw notAdoptable([CHANGED])
 }
 
-/** The rules apply to the result: its own plan has nothing to do. */
+/** The rules apply to the result: its own plan has nothing to do. In a transaction that is pinned. */
 export async function assertResult(
   client: pg.ClientBase,
   storage: AdoptableStorage,
   roles: Roles,
   database: DatabaseFacts | undefined,
+  pinned: Pinned,
 ): Promise<void> {
   const { schema, server } = storage
-  const facts = await readFacts(client, schema, server.scopeRole)
+  const facts = await readFacts(client, schema, server.scopeRole, pinned)
   const isComplete = facts && adoptionStatements(schema, facts, roles).length === 0
   const links = facts ? [facts.referrers, facts.references, facts.foreignRoutines, facts.extensions].flat() : []
   const others = database ? (await readDatabase(client, storage)).occupied : []
   if (!isComplete || links.length > 0 || others.some((one) => ![schema, 'tenantry'].includes(one))) {
     throw notAdoptable([CHANGED])
+  }
+}
+
+export const NO_SUCH_DATABASE = '3D000'
+const INSUFFICIENT_PRIVILEGE = '42501'
+
+/** Converts the error of a missing database, and of statements that the role of `url` may not execute. */
+export async function orRejected<T>(locator: string, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work()
+  } catch (error) {
+    if (sqlState(error) === NO_SUCH_DATABASE) throw notAdoptable([`the database "${locator}" does not exist`])
+    if (sqlState(error) !== INSUFFICIENT_PRIVILEGE) throw error
+    throw NotAdoptable('The role of `url` lacks a right for these statements; the log has the details.', {
+      cause: error,
+    })
   }
 }

@@ -47,14 +47,20 @@ export interface SchemaFacts {
   readonly creatorsInPublic: readonly string[]
   /** Whether the record of an adoption, or of a migration, has the name of the schema. */
   readonly isKnown: boolean
+  /** Roles of which the scope role is a member. */
+  readonly rolesOfScope: readonly string[]
+  /** The role of `url`, which reads them. */
+  readonly reader: string
 }
 
-/** Statements are named: planning them takes longer than running them. */
-const NAME = 'tenantry adoption facts'
+export interface Pinned {
+  /** Whether the database has the tables of Tenantry's records. */
+  readonly hasRecords: boolean
+}
 
 /**
- * Names without a schema are those of `pg_catalog`, so all others are qualified in the results. A query of the catalog
- * takes longer to compile than to run.
+ * Settings of the transaction that `readFacts` and `readStructure` need. Names without a schema are those of
+ * `pg_catalog`, so all others are qualified in the results. A query of the catalog takes longer to compile than to run.
  */
 export const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true),
   set_config('plan_cache_mode', 'force_generic_plan', true), to_regclass('tenantry.adoptions') is not null as "hasRecords"`
@@ -65,19 +71,13 @@ const explode = (acl: string) => `(
       'privilege', a.privilege_type, 'isGrantable', a.is_grantable) order by a.grantee, a.privilege_type, a.grantor), '[]')
   from aclexplode(${acl}) a)`
 
-/** The schema of the object of a dependency, for the kinds of objects that can depend on another one. */
-const namespaceOf = (classid: string, objid: string): string => `(case ${classid}
-  when 'pg_class'::regclass then (select relnamespace from pg_class where oid = ${objid})
-  when 'pg_proc'::regclass then (select pronamespace from pg_proc where oid = ${objid})
-  when 'pg_type'::regclass then (select typnamespace from pg_type where oid = ${objid})
-  when 'pg_constraint'::regclass then (select connamespace from pg_constraint where oid = ${objid})
-  when 'pg_rewrite'::regclass then (select relnamespace from pg_rewrite join pg_class c on c.oid = ev_class where pg_rewrite.oid = ${objid})
-  when 'pg_attrdef'::regclass then (select relnamespace from pg_attrdef join pg_class c on c.oid = adrelid where pg_attrdef.oid = ${objid})
-  when 'pg_trigger'::regclass then (select relnamespace from pg_trigger join pg_class c on c.oid = tgrelid where pg_trigger.oid = ${objid})
-  when 'pg_policy'::regclass then (select relnamespace from pg_policy join pg_class c on c.oid = polrelid where pg_policy.oid = ${objid})
-  when 'pg_statistic_ext'::regclass then (select stxnamespace from pg_statistic_ext where oid = ${objid})
-  when 'pg_operator'::regclass then (select oprnamespace from pg_operator where oid = ${objid})
-  end)`
+/** Classes of objects that are in the schema of their table. */
+const PARTS_OF_TABLES = `'pg_rewrite'::regclass, 'pg_attrdef'::regclass, 'pg_trigger'::regclass, 'pg_policy'::regclass`
+
+/** The schema of an object, quoted. Functions, because each look-up in a catalog makes the query longer to plan. */
+const schemaOf = (classid: string, objid: string): string => `(case when ${classid} in (${PARTS_OF_TABLES})
+  then quote_ident((pg_identify_object_as_address(${classid}, ${objid}, 0)).object_names[1])
+  else (pg_identify_object(${classid}, ${objid}, 0)).schema end)`
 
 /** The role that may change the code of a routine, an operator, a domain or a view; null for other objects. */
 const OWNER_OF_CODE = `(case refclassid
@@ -88,8 +88,11 @@ const OWNER_OF_CODE = `(case refclassid
   when 'pg_class'::regclass then (select relowner from pg_class where oid = refobjid and relkind = 'v')
   end)`
 
-/** @param schema and the others as parameters: $1 schema, $2 scope role */
-const FACTS = `
+const KNOWN = `
+  exists (select from tenantry.migrations where locator = $1) or exists (select from tenantry.adoptions where locator = $1)`
+
+/** Parameters: $1 schema, $2 scope role. Each change of a schema makes PostgreSQL plan the query again. */
+const facts = (isKnown: string): string => `
   with space as materialized (select * from pg_namespace where nspname = $1::text),
   member as materialized (
     select d.classid, d.objid from space
@@ -113,16 +116,11 @@ const FACTS = `
     from member join pg_type t on t.oid = objid where classid = 'pg_type'::regclass and typtype in ('b', 'c', 'd', 'e', 'r')
       and typelem = 0 and (typtype <> 'c' or (select relkind from pg_class where oid = typrelid) = 'c')
     union all
-    select classid, objid, (pg_identify_object(classid, objid, 0)).type, owner, null::aclitem[], false
-    from member join (
-      select 'pg_collation'::regclass as of, oid, collowner as owner from pg_collation
-      union all select 'pg_conversion'::regclass, oid, conowner from pg_conversion
-      union all select 'pg_operator'::regclass, oid, oprowner from pg_operator
-      union all select 'pg_opclass'::regclass, oid, opcowner from pg_opclass
-      union all select 'pg_opfamily'::regclass, oid, opfowner from pg_opfamily
-      union all select 'pg_ts_config'::regclass, oid, cfgowner from pg_ts_config
-      union all select 'pg_ts_dict'::regclass, oid, dictowner from pg_ts_dict
-      union all select 'pg_statistic_ext'::regclass, oid, stxowner from pg_statistic_ext) other on other.of = classid and other.oid = objid),
+    select member.classid, member.objid, (pg_identify_object(member.classid, member.objid, 0)).type, coalesce(o.refobjid, 10), null::aclitem[], false
+    from member left join pg_shdepend o on o.dbid = (select oid from pg_database where datname = current_database())
+      and o.classid = member.classid and o.objid = member.objid and o.deptype = 'o'
+    where member.classid in ('pg_collation'::regclass, 'pg_conversion'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass,
+      'pg_opfamily'::regclass, 'pg_ts_config'::regclass, 'pg_ts_dict'::regclass, 'pg_statistic_ext'::regclass)),
   inside as materialized (
     select classid, objid from member
     union all select 'pg_constraint'::regclass, c.oid from relation join pg_constraint c on conrelid = relation.oid
@@ -134,14 +132,14 @@ const FACTS = `
     select distinct d.classid, d.objid from member join pg_depend d on d.refclassid = member.classid and d.refobjid = member.objid
     where d.deptype in ('n', 'a', 'P', 'S') and not exists (
       select from inside where inside.classid = d.classid and inside.objid = d.objid)),
-  referrer as (select referring.* from referring, space where ${namespaceOf('classid', 'objid')} <> space.oid),
+  referrer as (select referring.* from referring, space where ${schemaOf('classid', 'objid')} <> quote_ident(nspname)),
   referred as materialized (
     select distinct inside.classid, inside.objid, d.refclassid, d.refobjid
     from inside cross join lateral (
       select * from pg_depend where pg_depend.classid = inside.classid and pg_depend.objid = inside.objid offset 0) d
     where d.deptype in ('n', 'a') and d.refobjid >= 16384 and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass)
       and not exists (select from member where member.classid = d.refclassid and member.objid = d.refobjid)),
-  reference as (select referred.*, ${namespaceOf('refclassid', 'refobjid')} as into_space from referred)
+  reference as (select referred.*, ${schemaOf('refclassid', 'refobjid')} as into_space from referred)
   select json_build_object(
     'owner', pg_get_userbyid(nspowner),
     'rights', ${explode(`coalesce(nspacl, acldefault('n', nspowner))`)},
@@ -156,31 +154,46 @@ const FACTS = `
     'extensions', array(select extname from pg_extension where extnamespace = space.oid order by 1),
     'referrers', array(select distinct pg_describe_object(classid, objid, 0) from referrer order by 1),
     'references', array(select distinct pg_describe_object(classid, objid, 0) from reference
-      where into_space <> space.oid and into_space in (
-        select defaclnamespace from pg_default_acl, aclexplode(defaclacl) where grantee = (select oid from pg_roles where rolname = $2::text)) order by 1),
+      where into_space <> quote_ident(nspname) and into_space in (
+        select quote_ident(n.nspname) from pg_default_acl join pg_namespace n on n.oid = defaclnamespace, aclexplode(defaclacl) where grantee = (select oid from pg_roles where rolname = $2::text)) order by 1),
     'foreignRoutines', array(select distinct pg_describe_object(refclassid, refobjid, 0) from reference
       join pg_roles on pg_roles.oid = ${OWNER_OF_CODE}
-      where into_space <> space.oid and pg_roles.oid <> current_user::regrole and not rolsuper order by 1),
+      where into_space <> quote_ident(nspname) and pg_roles.oid <> current_user::regrole and not rolsuper order by 1),
     'otherOwners', array(select distinct pg_get_userbyid(role)::text from (select nspowner as role union select owner from object) owners
       where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1),
     'creatorsInPublic', array(select distinct rolname::text from (select nspowner as role union select owner from object) owners
       join pg_roles on pg_roles.oid = role join pg_namespace p on p.nspname = 'public' and p.oid <> space.oid
       where role <> current_user::regrole and not rolsuper and rolname <> 'pg_database_owner'
-        and has_schema_privilege(role, p.oid, 'create') order by 1)) as facts
+        and has_schema_privilege(role, p.oid, 'create') order by 1),
+    'rolesOfScope', array(select rolname::text from pg_roles where rolname <> $2 and pg_has_role($2::name, oid, 'member') order by 1),
+    'isKnown', ${isKnown}, 'reader', current_user) as facts
   from space`
 
-const KNOWN = `
-  select exists (select from tenantry.migrations where locator = $1) or exists (select from tenantry.adoptions where locator = $1) as known`
+/** Statements are named: planning them takes longer than running them. */
+const WITH_RECORDS = { name: 'tenantry adoption facts', text: facts(KNOWN) }
+const WITHOUT_RECORDS = { name: 'tenantry adoption facts without records', text: facts('false') }
 
-/** Returns undefined if the schema does not exist. Needs an open transaction, and changes its search path. */
+/** In a transaction. */
+export async function pin(client: pg.ClientBase): Promise<Pinned> {
+  const { rows } = await client.query<Pinned & pg.QueryResultRow>(PINNED)
+  return pinnedBy(rows)
+}
+
+/** @param rows of PINNED */
+export const pinnedBy = (rows: readonly { readonly hasRecords?: boolean }[] | undefined): Pinned => ({
+  hasRecords: rows?.[0]?.hasRecords === true,
+})
+
+/** Returns undefined if the schema does not exist. In a transaction that is pinned. */
 export async function readFacts(
   client: pg.ClientBase,
   schema: string,
   scopeRole: string,
+  { hasRecords }: Pinned,
 ): Promise<SchemaFacts | undefined> {
-  const { rows: pinned } = await client.query(PINNED)
-  const { rows } = await client.query({ name: NAME, text: FACTS, values: [schema, scopeRole] })
-  if (!rows[0]) return undefined
-  const { rows: known } = pinned[0].hasRecords ? await client.query(KNOWN, [schema]) : { rows: [{ known: false }] }
-  return { ...rows[0].facts, isKnown: known[0].known }
+  const { rows } = await client.query({
+    ...(hasRecords ? WITH_RECORDS : WITHOUT_RECORDS),
+    values: [schema, scopeRole],
+  })
+  return rows[0]?.facts
 }

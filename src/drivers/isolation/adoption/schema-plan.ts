@@ -79,9 +79,10 @@ export const GENERATED = /^t\d+_/
 export function reasonsAgainst(
   schema: string,
   facts: SchemaFacts,
-  { owner, scope }: Roles,
+  roles: Roles,
   { isWholeDatabase }: { readonly isWholeDatabase: boolean },
 ): string[] {
+  const { owner, scope } = roles
   const isTenants = facts.defaults.some(({ rights }) => rights.some(({ grantee }) => grantee === scope))
   const granted = [facts.rights, ...facts.objects.map((one) => one.rights ?? [])].flat()
   const fixed = new Set([facts.owner, owner, ...facts.objects.map((one) => one.owner)])
@@ -106,6 +107,9 @@ export function reasonsAgainst(
         `the schema uses the ${routine}, whose owner could change it: it runs with the rights of the role of \`url\``,
     ),
     ...facts.references.map((object) => `the ${object} refers to the schema of another tenant`),
+    ...usersOf(facts, roles)
+      .filter((role) => facts.rolesOfScope.includes(role))
+      .map((role) => `the scope role of all tenants is a member of the role "${role}": revoke "${role}" from it`),
     ...[...new Set(byOthers.map(({ grantor }) => grantor))].map(
       (role) => `the role "${role}" has granted rights to PUBLIC or to the scope role: revoke them as this role`,
     ),

@@ -4,7 +4,6 @@
  */
 import type pg from 'pg'
 import type { Difference } from '../../../tenants/isolation/adoption.ts'
-import { PINNED } from './schema-facts.ts'
 
 /** Statements are named: planning them takes longer than running them. */
 const NAME = 'tenantry adoption structure'
@@ -88,13 +87,12 @@ const STRUCTURE = `
   from member where classid not in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)`
 
 /**
- * Needs an open transaction, and changes its search path: the query sets the path for its own functions. So its plan is
- * made once, with the same path each time.
+ * In a transaction that is pinned (schema-facts.ts). Changes its search path: the query sets the path for its own
+ * functions. So its plan is made once, with the same path each time.
  *
  * @param searchPath with the schema first
  */
 export async function readStructure(client: pg.ClientBase, schema: string, searchPath: string): Promise<Structure> {
-  await client.query(PINNED)
   const { rows } = await client.query<{ object: string; definition: string }>({
     name: NAME,
     text: STRUCTURE,
@@ -116,3 +114,34 @@ export function structureDifferences(
     return [{ object, expected: wanted, actual: found, isAccepted: accepted.includes(object) }]
   })
 }
+
+/** Reasons of the structure against an adoption. */
+export const structureReasons = (
+  structure: Structure,
+  expected: Structure,
+  differences: readonly Difference[],
+): string[] => [
+  ...privilegedRoutines(structure, expected),
+  ...differences.filter(({ isAccepted }) => !isAccepted).map(toReason),
+]
+
+/** A routine that runs with the rights of its owner would receive those of the role of `url`. */
+const privilegedRoutines = (structure: Structure, expected: Structure): string[] =>
+  [...structure].flatMap(([object, definition]) =>
+    /^(function|procedure) /.test(object) &&
+    / security definer( |$)/.test(definition) &&
+    expected.get(object) !== definition
+      ? [
+          `the ${object} is SECURITY DEFINER and would run with the rights of the role of \`url\`: make it SECURITY INVOKER`,
+        ]
+      : [],
+  )
+
+function toReason({ object, expected, actual }: Difference): string {
+  if (actual === null) return `${object}: does not exist, and the migrations create it`
+  if (expected === null) return `${object}: the migrations do not create it`
+  return `${object}: is "${shortened(actual)}", and the migrations create "${shortened(expected)}"`
+}
+
+const MAX_SHOWN = 120
+const shortened = (text: string): string => (text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}…` : text)

@@ -85,12 +85,25 @@ export class PostgresMigrator {
 
   /** Replaces the records of a storage by the migrations up to `baseline`, without running them. Returns these. */
   async recordBaseline(client: pg.ClientBase, locator: string, baseline: string | undefined): Promise<readonly Ran[]> {
+    const { recorded, text } = this.baselineText(locator, baseline)
+    await client.query(text)
+    return recorded
+  }
+
+  /** The statements of `recordBaseline`. */
+  baselineText(
+    locator: string,
+    baseline: string | undefined,
+  ): { readonly recorded: readonly Ran[]; readonly text: string } {
     const at = this.#migrations.findIndex(({ name }) => name === baseline)
     if (baseline !== undefined && at < 0) throw MigrationFailed(`The migration ${baseline} is unknown here.`)
     const recorded = this.#migrations.slice(0, at + 1)
-    await this.forget(client, locator)
-    await client.query([markStorage(locator), ...recorded.map((one) => recording(locator, one))].join('; '))
-    return recorded
+    const statements = [
+      `delete from tenantry.migrations where locator = ${pg.escapeLiteral(locator)}`,
+      markStorage(locator),
+      ...recorded.map((one) => recording(locator, one)),
+    ]
+    return { recorded, text: statements.join('; ') }
   }
 
   /** Throws `E_BACKUP_INCOMPATIBLE` with the migrations that are unknown or different here. */

@@ -80,6 +80,17 @@ test.each<readonly [string, string, RegExp]>([
   expect(await rows.catalog()).toEqual(before)
 })
 
+test('a membership of the scope role in a role of the former application is a reason', async () => {
+  const { scopeRole } = await rows.installation.prepare()
+  await rows.sql(`grant ${rows.role} to ${scopeRole}`)
+  const { reasons } = await rows.plan()
+  await rows.sql(`revoke ${rows.role} from ${scopeRole}`)
+  expect(reasons).toEqual([
+    `the scope role of all tenants is a member of the role "${rows.role}": revoke "${rows.role}" from it`,
+  ])
+  expect((await rows.plan()).reasons).toEqual([])
+})
+
 test('the plan warns of keys and foreign keys without the tenant column, and of missing indexes', async () => {
   await rows.asApplication('drop index tasks_org')
   const { warnings } = await rows.plan({ acceptDifferences: ['index tasks_org'] })

@@ -8,29 +8,19 @@
  * - No row is copied or changed. The rows are read before the first lock that tenants or the application wait for.
  * - The lock, the record at the server and its recovery are those of the adoption of one schema (adoption/adoption.ts).
  */
-import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import type { DriverRowAdoption, RowAdoptionRequest, RowPlan } from '../../../tenants/isolation/adoption.ts'
 import { notAdoptable } from '../../../tenants/isolation/adoption.ts'
 import type { StorageLocation } from '../../../tenants/isolation/location.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
-import {
-  CHANGED,
-  DIGEST_LENGTH,
-  orRejected,
-  privilegedRoutines,
-  rolesOf,
-  run,
-  storageAdoption,
-  toReason,
-} from '../adoption/adoption.ts'
+import { CHANGED, rolesOf, run, storageAdoption } from '../adoption/adoption.ts'
 import { ExpectedStructures } from '../adoption/expected-structure.ts'
 import { readRecord } from '../adoption/records.ts'
-import { assertStructure } from '../adoption/result.ts'
-import { readFacts } from '../adoption/schema-facts.ts'
+import { assertStructure, digestOf, orRejected } from '../adoption/result.ts'
+import { pin, readFacts } from '../adoption/schema-facts.ts'
 import { adoptionStatements, type Roles } from '../adoption/schema-plan.ts'
 import type { AdoptableStorage } from '../adoption/storage.ts'
-import { readStructure, type Structure, structureDifferences } from '../adoption/structure.ts'
+import { readStructure, type Structure, structureDifferences, structureReasons } from '../adoption/structure.ts'
 import type { RowTables } from '../audit/orphaned-rows.ts'
 import { assertNoExposure, protectRows, rowObjects } from '../row-security/apply.ts'
 import { exposuresOf } from '../row-security/exposure.ts'
@@ -71,7 +61,7 @@ export function rowAdoption(
   const { settle } = storageAdoption(at, { of: 'schema' }, undefined, () => ({}))
 
   async function read(client: pg.ClientBase, { server }: AdoptableStorage): Promise<Examined> {
-    const facts = await readFacts(client, schema, server.scopeRole)
+    const facts = await readFacts(client, schema, server.scopeRole, await pin(client))
     const rowFacts = await readSchema(client, schema, server.scopeRole, column)
     if (!facts || !rowFacts) throw notAdoptable([`the schema "${schema}" does not exist`])
     return { facts, rowFacts, tables: await readTables(client, rowTables) }
@@ -86,8 +76,8 @@ export function rowAdoption(
     const { scopeRole } = storage.server
     const examined = await read(client, storage)
     const { facts, rowFacts, tables } = examined
-    const { owner } = await rolesOf(client, storage)
-    const roles = rowRoles(examined, owner, scopeRole)
+    const roles = rowRoles(examined, facts.reader, scopeRole)
+    await pin(client)
     const structure = await readStructure(client, schema, storage.searchPathOf(schema))
     // The rules of row level security check the tenant column, which the adoption changes.
     const columns = new Set(tables.flatMap(({ column: found, columnObject }) => (found?.hasType ? [columnObject] : [])))
@@ -95,11 +85,10 @@ export function rowAdoption(
     const differences = all.filter(({ object, actual, expected }) => !(columns.has(object) && actual && expected))
     const reasons = [
       ...rowReasons(rowTables, examined, roles),
-      ...privilegedRoutines(structure, expected),
       ...(await exposuresOf(client, schema, scopeRole)).map(
         ({ object, fault, remedy }) => `${object} ${fault}: ${remedy}`,
       ),
-      ...differences.filter(({ isAccepted }) => !isAccepted).map(toReason),
+      ...structureReasons(structure, expected, differences),
     ]
     // Policies of the former application would run as the role of `url`.
     const isReadable = facts.otherOwners.length === 0 && !tables.some(({ isForced }) => isForced)
@@ -121,9 +110,8 @@ export function rowAdoption(
       [...structure].sort(),
       statements,
     ]
-    const digest = createHash('sha256').update(JSON.stringify(subject)).digest('hex').slice(0, DIGEST_LENGTH)
     const plan = {
-      digest,
+      digest: digestOf(subject),
       reasons: [...reasons, ...found.reasons],
       differences,
       tenants: found.tenants,
@@ -165,7 +153,7 @@ export function rowAdoption(
           const policies = formerPolicies(found.facts, roles)
           if (policies.length > 0) await queryPinned(client, hardenPolicies(schema, policies))
           await protectAll(client, storage)
-          const after = await readFacts(client, schema, server.scopeRole)
+          const after = await readFacts(client, schema, server.scopeRole, await pin(client))
           if (!after || adoptionStatements(schema, after, roles).length > 0) throw notAdoptable([CHANGED])
           await forgetRows(client, plan.tenants)
           await migrator.recordBaseline(client, schema, request.baseline.at(-1))
@@ -189,7 +177,7 @@ export function rowAdoption(
         const { rowCount } = await client.query('select from pg_namespace where nspname = $1', [schema])
         if (rowCount === 0) return [] // the schema was dropped: nothing is left to restore
         const present = await read(client, storage)
-        const roles = await rolesOf(client, storage)
+        const roles = rolesOf(present.facts, storage)
         const statements = rowReleaseStatements(schema, present, record.rights as unknown as RecordedRows, roles)
         await run(client, statements)
         return statements

@@ -18,6 +18,8 @@ export interface AloneOptions {
   readonly lockTimeoutMs?: number | undefined
   /** The larger storage that contains this one: locked against migrations, not exclusively. */
   readonly partOf?: string | undefined
+  /** A statement after the locks, in the same round trip. Its result is the last one that `work` receives. */
+  readonly first?: string | undefined
 }
 
 /**
@@ -27,12 +29,13 @@ export interface AloneOptions {
 export function aloneWithTimeout<T>(
   client: pg.ClientBase,
   locator: string,
-  work: () => Promise<T>,
-  { lockTimeoutMs = LOCK_TIMEOUT_MS, partOf }: AloneOptions = {},
+  work: (opened: readonly pg.QueryResult[]) => Promise<T>,
+  { lockTimeoutMs = LOCK_TIMEOUT_MS, partOf, first }: AloneOptions = {},
 ): Promise<T> {
   const own = lockOf(locator)
   const begin = [bounded(lockTimeoutMs), `select pg_advisory_xact_lock(${own})`]
   if (partOf !== undefined) begin.push(`select pg_advisory_xact_lock_shared(${lockOf(partOf)})`)
+  if (first !== undefined) begin.push(first)
   const keys = partOf === undefined ? [own] : [own, lockOf(partOf)]
   return orHeld(client, keys, () => inTransaction(client, work, { begin: begin.join('; ') }))
 }

@@ -28,6 +28,8 @@ const runOf = (request: RunRequest, isCancelled = false): MigrationRun => ({
   requestId: null,
 })
 
+const waiting = { ...runOf(UP), isBackground: true }
+
 test.each<[string, MigrationRun, boolean, RunRequest, ReturnType<typeof resolveConflict>]>([
   ['joins the same run with an active worker', runOf(UP), true, UP, 'join'],
   ['joins the same interrupted run', runOf(UP), false, UP, 'join'],
@@ -36,6 +38,8 @@ test.each<[string, MigrationRun, boolean, RunRequest, ReturnType<typeof resolveC
   ['supersedes an interrupted run of other tenants', runOf(UP), false, { ...UP, scope: 'some' }, 'supersede'],
   ['rejects another folder while a worker is active', runOf(UP), true, { ...UP, target: 'v8' }, 'reject'],
   ['supersedes an interrupted run of another folder', runOf(UP), false, { ...UP, target: 'v8' }, 'supersede'],
+  ['rejects other tenants while a run waits for a worker', waiting, false, { ...UP, scope: 'some' }, 'reject'],
+  ['supersedes a run that waits for a worker of another release', waiting, false, { ...UP, target: 'v8' }, 'supersede'],
   ['a rollback supersedes an interrupted run', runOf(UP), false, DOWN, 'supersede'],
   ['a rollback is rejected while a run has an active worker', runOf(UP), true, DOWN, 'reject'],
   ['a run is rejected after an interrupted rollback', runOf(DOWN), false, UP, 'reject'],

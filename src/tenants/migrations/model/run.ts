@@ -84,7 +84,7 @@ export const isVerified = ({ scope }: Pick<MigrationRun, 'scope'>): boolean => s
 
 /**
  * Decides about a request while a run is unfinished. The same request joins the run. Another request supersedes a run without an active
- * worker, except a rollback: only the run has the list of tenants that are left.
+ * worker, except a rollback, because only the run has the list of tenants that are left, and a run that waits for a worker of this release.
  */
 export function resolveConflict(
   run: MigrationRun,
@@ -99,7 +99,8 @@ export function resolveConflict(
     !run.isCancelled
   if (isSame) return 'join'
   if (run.isCancelled) return hasActiveWorker ? 'reject' : 'supersede'
-  return hasActiveWorker || run.direction === 'down' ? 'reject' : 'supersede'
+  const waitsForWorker = run.isBackground && run.target === request.target
+  return hasActiveWorker || run.direction === 'down' || waitsForWorker ? 'reject' : 'supersede'
 }
 
 const STOP_AFTER_SHARE = 0.01
