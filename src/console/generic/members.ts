@@ -6,7 +6,7 @@ const TIME = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/
 /** Further members make a page slow; the value is shown as JSON. */
 const MAX_MEMBERS = 500
 
-export interface Member {
+interface Member {
   readonly name: string
   readonly label: string
   readonly value: unknown
