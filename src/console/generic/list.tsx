@@ -2,6 +2,7 @@
 import { useMemo } from 'react'
 import type { OperationName } from '../api/contract.ts'
 import { Empty } from '../components/base/page.tsx'
+import { isObject, textOf } from '../components/base/value-text.ts'
 import { EmptyFiltered, without } from '../components/lists/filters.tsx'
 import { type Column, Table } from '../components/lists/table.tsx'
 import type { MenuEntry } from '../components/menu-entry.ts'
@@ -10,10 +11,10 @@ import { linkTo } from '../routing/links.ts'
 import { useOpen } from '../routing/open.ts'
 import { useParams, useSetSearch } from '../routing/router.tsx'
 import { Filters, useRead } from './filters.tsx'
-import type { HostOperation } from './operation.ts'
+import { type HostOperation, paramOf } from './operation.ts'
 import { type GenericPage, type RowOperation, titleOf } from './pages.ts'
 import { text } from './text.ts'
-import { Inline, isObject } from './value.tsx'
+import { Inline } from './value.tsx'
 
 const MAX_COLUMNS = 8
 /** Further columns are left out where space is scarce. */
@@ -41,32 +42,36 @@ export function RowList({ page, read }: { page: GenericPage; read: HostOperation
   const columns = names.slice(0, MAX_COLUMNS).map(
     (name, index): Column<Row> => ({
       key: name,
-      title: titleOf(name),
+      title: textOf(titleOf(name)),
       cell: ({ members }) => <Inline value={members[name]} />,
       isLong: true,
       isMinor: index >= MAJOR_COLUMNS,
     }),
   )
-  const memberOf = ({ members }: Row, { member }: RowOperation) => String(members[member] ?? '')
-  const pageOf = (row: Row, search: { readonly open?: string } = {}) =>
-    page.row &&
-    linkTo(page.row.operation.name as OperationName, { ...params, [page.row.param]: memberOf(row, page.row) }, search)
+  const memberOf = ({ members }: Row, { member }: RowOperation) => paramOf(members[member])
+  const pageOf = (row: Row, search: { readonly open?: string } = {}) => {
+    const value = page.row && memberOf(row, page.row)
+    if (!page.row || !value) return undefined
+    return linkTo(page.row.operation.name as OperationName, { ...params, [page.row.param]: value }, search)
+  }
   const menuOf = (row: Row): MenuEntry[] =>
-    page.rowForms.map((form) => {
-      const { name, summary, method, path } = form.operation
-      const isOnPage = page.row !== undefined && path.startsWith(page.row.operation.path)
-      return {
-        title: summary,
-        isDestructive: method === 'DELETE',
-        ...(isOnPage
-          ? { href: pageOf(row, { open: name }) ?? '' }
-          : { onSelect: () => panel.open(`${name}/${memberOf(row, form)}`) }),
-      }
-    })
+    page.rowForms
+      .filter((form) => memberOf(row, form) !== '')
+      .map((form) => {
+        const { name, summary, method, path } = form.operation
+        const isOnPage = page.row !== undefined && path.startsWith(page.row.operation.path)
+        return {
+          title: summary,
+          isDestructive: method === 'DELETE',
+          ...(isOnPage
+            ? { href: pageOf(row, { open: name }) ?? '' }
+            : { onSelect: () => panel.open(`${name}/${memberOf(row, form)}`) }),
+        }
+      })
   const filters = Object.entries(input.query).map(([key, value]) => ({
     key,
     label: titleOf(key),
-    value: String(value),
+    value: textOf(value),
   }))
   return (
     <>
@@ -77,7 +82,7 @@ export function RowList({ page, read }: { page: GenericPage; read: HostOperation
           columns={columns}
           list={{ ...list, rows }}
           idOf={({ position }) => position}
-          nameOf={({ members }) => String(members[names[0] ?? ''])}
+          nameOf={({ position, members }) => textOf(members[names[0] ?? '']) || text.entry(Number(position) + 1)}
           hrefOf={(row) => pageOf(row)}
           {...(page.rowForms.length > 0 ? { menuOf } : {})}
           empty={

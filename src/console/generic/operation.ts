@@ -18,7 +18,13 @@ export interface HostOperation {
   readonly result: 'list' | 'value' | 'none'
   /** Members of the items of a list. */
   readonly columns: readonly string[]
+  /** Whether it reveals a secret: its result is shown once, and not kept. */
+  readonly isSecret: boolean
 }
 
 export const paramsOf = ({ path }: Pick<HostOperation, 'path'>): string[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+
+/** A member of a row as a parameter of a path; empty if it cannot be one. */
+export const paramOf = (value: unknown): string =>
+  ['string', 'number', 'boolean'].includes(typeof value) ? String(value) : ''

@@ -26,12 +26,13 @@ const openedOf = (id = ''): readonly [name: string, value: string] => {
 }
 
 function Page({ page }: { page: GenericPage }) {
-  const { satellite, read, forms, links, rowForms, isOfTenant, above } = page
+  const { satellite, read, forms, links, rowForms, isOfTenant, parentList } = page
   const params = useParams()
   const panel = useOpen()
   const [name, value] = openedOf(panel.id)
   const ofRow = value === '' ? undefined : rowForms.find(({ operation }) => operation.name === name)
   const operation = ofRow?.operation ?? forms.find((one) => one.name === name)
+  const given = ofRow ? { ...params, [ofRow.param]: value } : params
   const title = read?.summary ?? titleOf(satellite)
   const actions = (
     <>
@@ -54,20 +55,20 @@ function Page({ page }: { page: GenericPage }) {
         {!isOfTenant && <PageHeader title={heading}>{actions}</PageHeader>}
         {(isOfTenant || read) && (
           <Section title={title} actions={isOfTenant && actions}>
-            {read?.result === 'list' && <RowList page={page} read={read} />}
-            {read?.result === 'value' && <Values page={page} />}
+            {read?.result === 'list' && <RowList key={JSON.stringify(params)} page={page} read={read} />}
+            {read?.result === 'value' && <Values key={JSON.stringify(params)} page={page} />}
           </Section>
         )}
       </div>
       {operation && (
         <OperationPanel
-          key={panel.id}
+          key={JSON.stringify([panel.id, given])}
           page={page}
           operation={operation}
-          given={ofRow ? { ...params, [ofRow.param]: value } : params}
+          given={given}
           after={
-            above && operation.method === 'DELETE' && operation.path === read?.path
-              ? linkTo(above.name as OperationName, params)
+            parentList && operation.method === 'DELETE' && operation.path === read?.path
+              ? linkTo(parentList.name as OperationName, params)
               : undefined
           }
           onClose={panel.close}

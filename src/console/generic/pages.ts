@@ -4,6 +4,7 @@
  *   GET of { data }  ──► page with a list ──row──► page of GET {path}/{param}
  *   other GET        ──► page with its values
  *   other operations ──► forms: on the page below whose path they are; of a row; otherwise on the first page
+ *   GET of a secret  ──► form, whose result is not kept
  *
  * - Operations of one tenant (`/tenants/{id}/…`) are on tabs of the tenant, others on screens with the path of the API.
  */
@@ -25,8 +26,10 @@ export interface GenericPage {
   readonly isEntry: boolean
   /** Undefined: the satellite has forms only. */
   readonly read: HostOperation | undefined
+  /** All reads of the satellite. */
+  readonly reads: readonly HostOperation[]
   /** The list whose rows open this page. */
-  readonly above: HostOperation | undefined
+  readonly parentList: HostOperation | undefined
   /** Reads that are opened from here, with the parameters of this page. */
   readonly links: readonly HostOperation[]
   /** Forms, also for parameters that no page supplies. */
@@ -39,7 +42,10 @@ export interface GenericPage {
 const TENANT = '/tenants/{id}/'
 
 const isOfTenant = ({ path }: HostOperation): boolean => path.startsWith(TENANT)
-const isRead = ({ method, result }: HostOperation): boolean => method === 'GET' && result !== 'none'
+const isRead = ({ method, result, isSecret }: HostOperation): boolean =>
+  method === 'GET' && result !== 'none' && !isSecret
+const isForm = ({ method, result, isSecret }: HostOperation): boolean =>
+  method !== 'GET' || (isSecret && result !== 'none')
 const ownParams = (operation: HostOperation): string[] =>
   isOfTenant(operation) ? paramsOf(operation).slice(1) : paramsOf(operation)
 
@@ -54,7 +60,7 @@ export function genericPages(
 
 function pagesOf(operations: readonly HostOperation[], isTaken: (path: string) => boolean): GenericPage[] {
   const reads = operations.filter(isRead)
-  const writes = operations.filter(({ method }) => method !== 'GET')
+  const writes = operations.filter(isForm)
   const [{ satellite } = { satellite: '' }] = operations
   const isTenants = operations.some(isOfTenant)
   const free = reads.filter((read) => ownParams(read).length === 0)
@@ -63,16 +69,17 @@ function pagesOf(operations: readonly HostOperation[], isTaken: (path: string) =
     read.result === 'list' ? operations.flatMap((one) => rowOperation(read, one) ?? []) : []
   const pages = reads.map((read) => {
     const rows = rowsOf(read)
-    const isAbove = ownParams(read).length > 0
+    const hasOwnParams = ownParams(read).length > 0
     return {
       satellite,
       path: pathOf(read, isTaken),
       isOfTenant: isTenants,
       isEntry: read === entry,
       read,
-      above: reads.find((one) => rowsOf(one).some(({ operation }) => operation === read)),
-      links: reads.filter((one) => one !== read && suits(one, read) && (isAbove ? isBelow(one, read) : true)),
-      forms: writes.filter((one) => suits(one, read) && (isAbove ? isBelow(one, read) : true)),
+      reads,
+      parentList: reads.find((one) => rowsOf(one).some(({ operation }) => operation === read)),
+      links: reads.filter((one) => one !== read && hasAllParams(read, one) && (!hasOwnParams || isSubpath(one, read))),
+      forms: writes.filter((one) => hasAllParams(read, one) && (!hasOwnParams || isSubpath(one, read))),
       row: rows.find(({ operation }) => isRead(operation)),
       rowForms: rows.filter(({ operation }) => !isRead(operation)),
     }
@@ -91,15 +98,15 @@ function pagesOf(operations: readonly HostOperation[], isTaken: (path: string) =
   if (others.length === 0) return pages
   const path = isTenants ? prefixOf(satellite) : `/${prefixOf(satellite)}`
   const start = { satellite, path, isOfTenant: isTenants, isEntry: true, read: undefined }
-  const nothing = { above: undefined, links: [], row: undefined, rowForms: [] }
+  const nothing = { reads, parentList: undefined, links: [], row: undefined, rowForms: [] }
   return [{ ...start, ...nothing, forms: others }, ...pages]
 }
 
-/** Whether the parameters of a page are all that an operation needs. */
-const suits = (operation: HostOperation, page: HostOperation): boolean =>
+/** Whether a page has all parameters of an operation. */
+const hasAllParams = (page: HostOperation, operation: HostOperation): boolean =>
   ownParams(operation).every((name) => ownParams(page).includes(name))
 
-const isBelow = ({ path }: HostOperation, page: HostOperation): boolean =>
+const isSubpath = ({ path }: HostOperation, page: HostOperation): boolean =>
   path === page.path || path.startsWith(`${page.path}/`)
 
 /** `GET /notes/{noteId}` and `POST /notes/{noteId}/archive` are operations of the rows of `GET /notes`. */
@@ -107,10 +114,24 @@ function rowOperation(list: HostOperation, operation: HostOperation): RowOperati
   const [, param, rest = ''] = operation.path.startsWith(`${list.path}/`)
     ? (/^\/\{(\w+)\}(\/.*)?$/.exec(operation.path.slice(list.path.length)) ?? [])
     : []
-  if (!param || rest.includes('{') || (operation.method === 'GET' && (rest || !isRead(operation)))) return undefined
+  if (!param || rest.includes('{') || !(isForm(operation) || (isRead(operation) && rest === ''))) return undefined
   const member = [param, 'id', 'key', 'name'].find((one) => list.columns.includes(one))
   return member ? { operation, param, member } : undefined
 }
+
+/** The read of the object that an operation changes: it has the same path, and its parameters are given. */
+export const stateRead = (
+  { reads }: GenericPage,
+  { path }: HostOperation,
+  given: Readonly<Record<string, string>>,
+): HostOperation | undefined =>
+  reads.find(
+    (read) =>
+      read.path === path &&
+      read.result === 'value' &&
+      paramsOf(read).every((name) => given[name] !== undefined) &&
+      Object.values(read.query).every(({ required }) => !required),
+  )
 
 /** The path of the API, unless another screen has it. */
 function pathOf(read: HostOperation, isTaken: (path: string) => boolean): string {

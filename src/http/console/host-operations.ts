@@ -24,6 +24,8 @@ export interface HostOperation {
   readonly result: 'list' | 'value' | 'none'
   /** Members of the items of a list. */
   readonly columns: readonly string[]
+  /** Whether it reveals a secret: its result is shown once, and not kept. */
+  readonly isSecret: boolean
 }
 
 type SatelliteOperations = ReadonlyMap<string, readonly AnyOperation[]>
@@ -49,7 +51,7 @@ function describe(satellites: SatelliteOperations, document: Schema): HostOperat
   const { schemas = {} } = document.components
   const byName = new Map(operationSchemas(document).map((one) => [one.name, one]))
   return [...satellites].flatMap(([satellite, operations]) =>
-    operations.map(({ name, method, path, summary, description }) => {
+    operations.map(({ name, method, path, summary, description, scope }) => {
       const { params, query, body, result } = byName.get(name) ?? {}
       const isPlainBody = body !== undefined && Object.keys(resolved(body, schemas).properties ?? {}).length === 0
       const items = itemsOf(result, schemas)
@@ -66,6 +68,7 @@ function describe(satellites: SatelliteOperations, document: Schema): HostOperat
         isPlainBody,
         result: result === undefined ? 'none' : items && method === 'GET' ? 'list' : 'value',
         columns: Object.keys(resolved(items, schemas).properties ?? {}),
+        isSecret: scope === 'reveal',
       }
     }),
   )

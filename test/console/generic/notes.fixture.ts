@@ -1,7 +1,7 @@
 /** A satellite of a host without a console module: notes of each tenant, and an operation over all tenants. */
 import { z } from 'zod'
 import type { AnyOperation } from '../../../src/kernel/api/operation.ts'
-import { operation } from '../../../src/kernel/api/operation.ts'
+import { operation, resource } from '../../../src/kernel/api/operation.ts'
 import { NotFound } from '../../../src/kernel/base/errors.ts'
 import { defineSatellite } from '../../../src/tenancy/satellite.ts'
 import { TenantId } from '../../../src/tenants/tenant/tenant.ts'
@@ -22,12 +22,20 @@ const NewNote = z.strictObject({
   labels: z.array(z.string()).max(5).optional(),
   position: Note.shape.position.optional(),
   count: z.int().min(1).max(9).optional(),
+  passphrase: z.string().meta({ format: 'password' }).optional(),
 })
 const id = { id: TenantId }
 const ofNote = z.object({ ...id, noteId: z.string().max(40) })
 
+const Label = z.strictObject({ name: z.string(), color: z.enum(['red', 'blue']), meaning: z.string() })
+type Label = z.output<typeof Label>
+
 export class Notes {
   readonly bodies: unknown[] = []
+  /** By tenant. No operation reads one label. */
+  readonly labels: Record<string, Label[]> = {}
+  /** Number of calls that returned a secret. */
+  revealed = 0
   readonly #notes = new Map<string, Note[]>()
 
   of(tenantId: string): Note[] {
@@ -53,6 +61,11 @@ export class Notes {
 
 const PER_PAGE = 2
 
+const noteResource = resource({
+  state: Note,
+  lock: async (notes: Notes, params: z.output<typeof ofNote>) => notes.get(params.id, params.noteId),
+})
+
 const operations: readonly AnyOperation<Notes>[] = [
   operation({
     name: 'notes.list',
@@ -75,6 +88,7 @@ const operations: readonly AnyOperation<Notes>[] = [
     summary: 'A note',
     params: ofNote,
     reply: Note,
+    resource: noteResource,
     handle: async (notes: Notes, { params }) => notes.get(params.id, params.noteId),
   }),
   operation({
@@ -99,7 +113,11 @@ const operations: readonly AnyOperation<Notes>[] = [
     params: ofNote,
     body: z.strictObject({ text: NewNote.shape.text.optional(), status: Note.shape.status.optional() }),
     reply: Note,
-    handle: async (notes: Notes, { params, body }) => Object.assign(notes.get(params.id, params.noteId), body),
+    resource: noteResource,
+    handle: async (notes: Notes, { params, body }) => {
+      notes.bodies.push(body)
+      return Object.assign(notes.get(params.id, params.noteId), body)
+    },
   }),
   operation({
     name: 'notes.delete',
@@ -114,13 +132,52 @@ const operations: readonly AnyOperation<Notes>[] = [
     },
   }),
   operation({
+    name: 'notes.reveal',
+    method: 'GET',
+    path: '/tenants/{id}/notes/{noteId}/secret',
+    summary: 'Show the secret of a note',
+    params: ofNote,
+    reply: z.object({ secret: z.string() }),
+    scope: 'reveal',
+    handle: async (notes: Notes, { params }) => {
+      notes.revealed++
+      return { secret: `secret of ${notes.get(params.id, params.noteId).id}` }
+    },
+  }),
+  operation({
+    name: 'notes.labels',
+    method: 'GET',
+    path: '/tenants/{id}/note-labels',
+    summary: 'Labels of notes',
+    params: z.object(id),
+    reply: z.object({ data: z.array(Label), nextCursor: z.null() }),
+    handle: async (notes: Notes, { params }) => ({ data: notes.labels[params.id] ?? [], nextCursor: null }),
+  }),
+  operation({
+    name: 'notes.relabel',
+    method: 'PUT',
+    path: '/tenants/{id}/note-labels/{name}',
+    summary: 'Replace a label',
+    params: z.object({ ...id, name: z.string() }),
+    body: Label.omit({ name: true }),
+    reply: z.void(),
+    handle: async (notes: Notes, { body }) => {
+      notes.bodies.push(body)
+    },
+  }),
+  operation({
     name: 'notes.counts',
     method: 'GET',
     path: '/note-counts',
     summary: 'Number of notes',
     query: z.strictObject({ above: z.coerce.number().int().min(0).optional() }),
-    reply: z.object({ above: z.number(), isComplete: z.boolean() }),
-    handle: async (_: Notes, { query: { above = 0 } }) => ({ above, isComplete: true }),
+    reply: z.object({ above: z.number(), isComplete: z.boolean(), countedAt: z.string(), details: z.unknown() }),
+    handle: async (_: Notes, { query: { above = 0 } }) => ({
+      above,
+      isComplete: true,
+      countedAt: '2026-13-45T99:99:99Z',
+      details: { toString: '', text: 'x'.repeat(above * 50_000) },
+    }),
   }),
   operation({
     name: 'notes.import',

@@ -51,6 +51,8 @@ export const text = {
   earlier: 'Show earlier rows',
   dropped: (names: readonly string[]) => `Ignored in the address: ${list.format(names)}`,
   code: 'Code',
+  shownPart: (shown: number, all: number) =>
+    `The first ${formatNumber(shown)} of ${formatNumber(all)} characters. “Copy” copies all of them.`,
   requestId: 'Request id',
   noJson: 'Enter a JSON object.',
   noJsonValue: 'Enter a JSON value: text in double quotes, a number, a list or an object.',
