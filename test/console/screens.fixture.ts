@@ -1,4 +1,7 @@
-/** Checks of every screen of a module: accessibility, messages, policy, title, and no sideways scrolling, in both themes and three widths. */
+/**
+ * Checks of every screen of a module: accessibility, messages, policy, title, and no sideways scrolling, in both themes and three widths;
+ * no sideways scrolling from right to left, and with texts of a longer language.
+ */
 import type { Page } from 'playwright-core'
 import { expect, test } from 'vitest'
 import { axeViolations, type OpenedConsole, STEP_LIMIT_MS, WIDTHS } from './console.fixture.ts'
@@ -38,6 +41,17 @@ export function describeScreens(opened: () => OpenedConsole, screens: readonly S
           expect(await wideElements(page), display).toEqual([])
         }
       }
+      for (const [width, height] of Object.entries(WIDTHS)) {
+        await page.setViewportSize({ width: Number(width), height })
+        await page.evaluate(`document.documentElement.dir = 'rtl'`)
+        expect(await wideElements(page), `from right to left, ${width} px`).toEqual([])
+        await page.evaluate(`document.documentElement.dir = 'ltr'`)
+      }
+      await page.evaluate(LONGER_TEXTS)
+      for (const [width, height] of Object.entries(WIDTHS)) {
+        await page.setViewportSize({ width: Number(width), height })
+        expect(await wideElements(page), `longer texts, ${width} px`).toEqual([])
+      }
       if (expected) console.expect(expected)
       expect(console.complaints).toEqual([])
     },
@@ -48,10 +62,16 @@ export function describeScreens(opened: () => OpenedConsole, screens: readonly S
 const animationsEnded = (page: Page) =>
   page.evaluate('Promise.allSettled(document.getAnimations().map(({ finished }) => finished))')
 
+/** As in German or Finnish: labels are half as long again. */
+const LONGER_TEXTS = `for (const element of document.querySelectorAll('button, label, th, dt, h1, h2, h3, nav a')) {
+  const text = [...element.childNodes].find(({ nodeType, data }) => nodeType === Node.TEXT_NODE && data.trim())
+  if (text) text.data += ' ' + 'x'.repeat(Math.ceil(text.data.length / 2))
+}`
+
 /** Elements that make the page scroll sideways. */
 const wideElements = (page: Page) =>
   page.evaluate(`document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll('body *')]
-    .filter((element) => element.getBoundingClientRect().right > innerWidth)
+    .filter((element) => element.getBoundingClientRect().right > innerWidth || element.getBoundingClientRect().left < 0)
     .map((element) => element.outerHTML.slice(0, 120))`)
 
 /** Opens a menu and selects an entry. */

@@ -11,7 +11,7 @@ import {
   useParams as useRouterParams,
   useSearch as useRouterSearch,
 } from '@tanstack/react-router'
-import { type ComponentType, Suspense, useMemo } from 'react'
+import { type ComponentType, Suspense } from 'react'
 import type { OperationName } from '../api/contract.ts'
 import { load } from '../data/load.ts'
 import { isPermitted } from '../data/session.ts'
@@ -130,11 +130,8 @@ export const onNavigated = (listener: () => void): (() => void) =>
 export const useParams = (): Readonly<Record<string, string>> => useRouterParams({ strict: false } as any) as any
 
 /** The checked state in the address of a screen. @param name the operation that the screen names as `search` */
-export function useSearch<Name extends OperationName>(name: Name): SearchOf<Name> {
-  // The router adds the values that the page's own validation has dropped.
-  const search = useRouterSearch({ strict: false } as any) as Record<string, unknown>
-  return useMemo(() => validSearch(name, search) as SearchOf<Name>, [name, search])
-}
+export const useSearch = <Name extends OperationName>(_name: Name): SearchOf<Name> =>
+  useRouterSearch({ strict: false } as any) as any
 
 /** `open`, `at` and `columns` of the address. */
 export const useCommonSearch = (): CommonSearch => useRouterSearch({ strict: false } as any) as any

@@ -70,14 +70,14 @@ test('--demo creates tenants, flags, deliveries, a transfer and audit entries, a
   }, WAIT_MS)
   const kinds = (await data('/transfers')).map(({ kind, state }) => `${kind} ${state}`)
   expect(kinds).toEqual(expect.arrayContaining(['backup completed', 'clone completed', 'move completed']))
-  const changes = async () => (await data('/audit-logs?limit=500')).map(({ id }) => id).length
+  const changes = async () => (await data('/audit-logs?limit=200')).map(({ id }) => id).length
   const before = await changes()
 
   expect(await (await call('POST', '/demo')).json()).toEqual({ created: 0, rejected: [] })
   expect(await service.stop()).toMatchObject({ code: 0 })
   const again = await serve('--demo')
   expect((await again.data('/tenants?limit=100')).length).toBe(tenants.length)
-  const added = (await again.data('/audit-logs?limit=500')).filter(({ actor }) => actor.type === 'admin').length
+  const added = (await again.data('/audit-logs?limit=200')).filter(({ actor }) => actor.type === 'admin').length
   expect(added).toBeLessThanOrEqual(before)
   await again.stop()
 })
