@@ -1,7 +1,7 @@
 /**
- * Removes each satellite from a copy of the project by deleting its folder and its line in service/satellites.ts. The copy
- * must generate, compile, pass its tests, build its console without a trace of the satellite, and have every other operation. Examples that
- * use the satellite are left out.
+ * Removes satellites from a copy of the project by deleting their folders and their lines in service/satellites.ts: first one half of them,
+ * then the other, because no satellite imports another one (architecture.test.ts). The copy must generate, compile, pass its tests, build its
+ * console without a trace of the satellites, and have every other operation. Examples that use them are left out.
  */
 import { execFile } from 'node:child_process'
 import { existsSync, readdirSync } from 'node:fs'
@@ -17,6 +17,7 @@ import { satellites } from '../src/service/satellites.ts'
 const ROOT = join(import.meta.dirname, '..')
 const LIST = 'src/service/satellites.ts'
 const folders = readdirSync(join(ROOT, 'src/satellites'))
+const HALVES = [folders.filter((_, index) => index % 2 === 0), folders.filter((_, index) => index % 2 === 1)]
 /**
  * Tests that read or run the whole project, and the contract of each remaining satellite. Other tests depend on no
  * other satellite, which the compiler checks.
@@ -45,16 +46,17 @@ afterEach(async () => {
 })
 afterAll(() => rm(copy, { recursive: true, force: true }))
 
-test.each(folders)(
+test.each(HALVES.map((half) => [half.join(', '), half] as const))(
   'the project without %s generates, compiles, passes its tests and has the other operations',
-  async (folder) => {
-    const programs = await programsWith(folder)
-    const removed = files.filter(
-      (file) => file.startsWith(`src/satellites/${folder}/`) || (programs.has(file) && file.endsWith('.test.ts')),
-    )
+  async (_, half) => {
+    const programs = await programsWith(half)
+    const isIn = (file: string) => half.some((folder) => file.startsWith(`src/satellites/${folder}/`))
+    const removed = files.filter((file) => isIn(file) || (programs.has(file) && file.endsWith('.test.ts')))
     changed = [...removed, LIST, ...generated().keys()]
     for (const file of removed) await rm(join(copy, file))
-    await edit(LIST, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
+    for (const folder of half) {
+      await edit(LIST, (text) => text.replace(new RegExp(`^.*satellites/${folder}/index\\.ts.*\n`, 'm'), ''))
+    }
 
     await inCopy('generate', process.execPath, ['generate.ts'])
     const { exclude } = JSON.parse(await readFile(join(ROOT, 'tsconfig.json'), 'utf8'))
@@ -65,11 +67,12 @@ test.each(folders)(
     await inCopy('test', vitest, ['run', ...TESTS, '--no-isolate', '--maxWorkers', '2'])
     await inCopy('compile the console', join(ROOT, 'node_modules/.bin/tsc'), ['-p', 'src/console'])
     await inCopy('build the console', process.execPath, [...SOURCES, 'src/http/console/build.ts', 'built'])
-    expect(await tracesOf(folder)).toEqual([])
+    expect(await tracesOf(half)).toEqual([])
     await inCopy('start', process.execPath, [...SOURCES, 'src/cli/main.ts', '--help'])
 
-    const left = satellites.filter(({ name }) => name !== nameOf(folder))
-    expect(left).toHaveLength(folders.length - 1)
+    const gone = half.map(nameOf)
+    const left = satellites.filter(({ name }) => !gone.includes(name))
+    expect(left).toHaveLength(folders.length - half.length)
     expect(await operationsOf(copy)).toEqual(
       catalogueOf(left)
         .operations.map(({ name }) => name)
@@ -79,12 +82,13 @@ test.each(folders)(
   480_000,
 )
 
-/** Operations of a satellite that the built console of the copy names. */
-async function tracesOf(folder: string): Promise<string[]> {
+/** Operations of the satellites that the built console of the copy names. */
+async function tracesOf(half: readonly string[]): Promise<string[]> {
   const built = join(copy, 'built')
   const scripts = readdirSync(built).filter((file) => file.endsWith('.js'))
   const text = (await Promise.all(scripts.map((file) => readFile(join(built, file), 'utf8')))).join('\n')
-  const { operations = [] } = satellites.find(({ name }) => name === nameOf(folder)) ?? {}
+  const gone = half.map(nameOf)
+  const operations = satellites.filter(({ name }) => gone.includes(name)).flatMap(({ operations = [] }) => operations)
   return operations.map(({ name }) => name).filter((name) => new RegExp(`["'\`]${name}["'\`]`).test(text))
 }
 
@@ -106,13 +110,14 @@ async function edit(file: string, change: (text: string) => string): Promise<voi
   await writeFile(join(copy, file), change(text))
 }
 
-/** Programs that import a satellite, directly or through other programs. */
-async function programsWith(folder: string): Promise<Set<string>> {
+/** Programs that import one of the satellites, directly or through other programs. */
+async function programsWith(half: readonly string[]): Promise<Set<string>> {
   const outside = files.filter((file) => /^(test|examples|bench)\/.*\.ts$/.test(file))
   const imports = new Map(await Promise.all(outside.map(async (file) => [file, await importsOf(file)] as const)))
   const found = new Set<string>()
   const isGone = (name: string) =>
-    found.has(name) || name.includes(`satellites/${folder}/`) || name.endsWith(`satellites/${folder}`)
+    found.has(name) ||
+    half.some((folder) => name.includes(`satellites/${folder}/`) || name.endsWith(`satellites/${folder}`))
   for (let before = -1; before < found.size; ) {
     before = found.size
     for (const [file, names] of imports) if (names.some(isGone)) found.add(file)
