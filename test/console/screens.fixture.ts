@@ -68,11 +68,18 @@ const LONGER_TEXTS = `for (const element of document.querySelectorAll('button, l
   if (text) text.data += ' ' + 'x'.repeat(Math.ceil(text.data.length / 2))
 }`
 
-/** Elements that make the page scroll sideways. */
-const wideElements = (page: Page) =>
-  page.evaluate(`document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll('body *')]
-    .filter((element) => element.getBoundingClientRect().right > innerWidth || element.getBoundingClientRect().left < 0)
-    .map((element) => element.outerHTML.slice(0, 120))`)
+/** Elements that make the page scroll sideways, the widest first; without those in a region that scrolls itself. */
+const wideElements = (page: Page) => page.evaluate(`(${WIDE})()`)
+const WIDE = `() => {
+  if (document.documentElement.scrollWidth <= innerWidth) return []
+  const isClipped = (element) =>
+    element !== document.body && (getComputedStyle(element).overflowX !== 'visible' || isClipped(element.parentElement))
+  return [...document.querySelectorAll('body *')]
+    .map((element) => [element, element.getBoundingClientRect()])
+    .filter(([element, { left, right }]) => (right > innerWidth || left < 0) && !isClipped(element.parentElement))
+    .toSorted(([, a], [, b]) => b.right - b.left - a.right + a.left)
+    .map(([element, { left, right }]) => Math.round(left) + ' to ' + Math.round(right) + ': ' + element.outerHTML.slice(0, 120))
+}`
 
 /** Opens a menu and selects an entry. */
 export async function selectInMenu(page: Page, button: string, entry: string): Promise<void> {
