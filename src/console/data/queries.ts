@@ -4,7 +4,7 @@
  * - A query key is `[name, input]`. Equal calls of several components are one request.
  * - After an action, every mounted query is read again.
  */
-import { keepPreviousData, useInfiniteQuery, useMutation, useQuery } from '@tanstack/react-query'
+import { keepPreviousData, useInfiniteQuery, useIsFetching, useMutation, useQuery } from '@tanstack/react-query'
 import { useRef } from 'react'
 import type { Input, OperationName, Query, Result } from '../api/contract.ts'
 import { call, callForResponse, newKey, resultOf } from './call.ts'
@@ -237,3 +237,6 @@ function patchCached(id: string, patch: object): () => void {
     for (const [queryKey, value] of former) client.setQueryData(queryKey, value)
   }
 }
+
+/** Whether a read is in progress. */
+export const useIsReading = (): boolean => useIsFetching() > 0

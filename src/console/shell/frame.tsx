@@ -10,6 +10,7 @@ import { Slots } from '../components/slots.tsx'
 import { reachableStore } from '../data/call.ts'
 import { followChanges } from '../data/changes.ts'
 import { load } from '../data/load.ts'
+import { useIsReading } from '../data/queries.ts'
 import { expiredStore, newVersionStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
 import { listenToKeys } from '../keys/keys.ts'
@@ -20,10 +21,12 @@ import { Outlet } from '../routing/router.tsx'
 import { Navigation } from './navigation.tsx'
 import { text } from './text.ts'
 
+/** A read that takes longer does not delay the layers. */
+const SLOW_READ_MS = 3_000
+
 const Layers = lazy(() => load(() => import('./layers.tsx')))
 
 export function Frame() {
-  const isIdle = useIdle()
   useEffect(listenToKeys, [])
   useEffect(followChanges, [])
   useEffect(focusAfterNavigation, [])
@@ -42,35 +45,41 @@ export function Frame() {
         <div id="layers">
           <ActionHost />
           <MenuHost />
-          {isIdle && (
-            <Suspense>
-              <Layers />
-            </Suspense>
-          )}
+          <LayersWhenIdle />
         </div>
       </main>
     </div>
   )
 }
 
-/** Whether the browser was idle once. A pointer or key loads the layers earlier. */
-function useIdle(): boolean {
-  const [isIdle, setIdle] = useState(false)
+/** Loads the layers once the first data is shown and the browser is idle; a pointer, a key or the end of the session loads them earlier. */
+function LayersWhenIdle() {
+  const [isWanted, setWanted] = useState(false)
+  const isReading = useIsReading()
+  const isExpired = useStore(expiredStore)
   useEffect(() => {
+    if (isWanted) return
     const done = () => {
-      setIdle(true)
+      setWanted(true)
       void loadMenus()
     }
     const early = new AbortController()
     addEventListener('pointerdown', done, { once: true, signal: early.signal })
     addEventListener('keydown', done, { once: true, signal: early.signal })
-    const timer = setTimeout(() => ('requestIdleCallback' in window ? requestIdleCallback(done) : done()), 300)
+    const whenIdle = () => ('requestIdleCallback' in window ? requestIdleCallback(done) : done())
+    const timer = setTimeout(whenIdle, isExpired ? 0 : isReading ? SLOW_READ_MS : 300)
     return () => {
       early.abort()
       clearTimeout(timer)
     }
-  }, [])
-  return isIdle
+  }, [isWanted, isReading, isExpired])
+  return (
+    isWanted && (
+      <Suspense>
+        <Layers />
+      </Suspense>
+    )
+  )
 }
 
 /** Bars above the content: the service does not respond, or runs another version. */

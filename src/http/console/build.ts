@@ -65,7 +65,7 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
       write: false,
       target: 'esnext',
       cssCodeSplit: false,
-      modulePreload: false,
+      modulePreload: { polyfill: false },
       reportCompressedSize: false,
       assetsInlineLimit: 0,
       rolldownOptions: {
@@ -92,7 +92,7 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
     main: main.fileName,
     theme: chunkOf('theme').fileName,
     styles: output.flatMap(({ fileName }) => (fileName.endsWith('.css') ? [fileName] : [])),
-    preloads: main.imports,
+    preloads: [...new Set([...main.imports, chunkOf('tenants').fileName, ...chunkOf('tenants').imports])],
     imports: Object.fromEntries(Object.keys(SHARED).map((name) => [name, chunkOf(name.replaceAll('/', '-')).fileName])),
     modules: Object.fromEntries(modules.map((file) => [file, chunkOf(nameOf(file)).fileName])),
   }

@@ -26,6 +26,7 @@ export function shellPage({ prefix, nonce, index, settings, accent }: ShellPageO
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <meta name="robots" content="noindex">
+<meta property="csp-nonce" nonce="${nonce}">
 <meta name="color-scheme" content="light dark">
 <title>${settings.name}</title>
 <link rel="icon" href="${ICON_URL}">

@@ -32,7 +32,7 @@ export function Chips<Value extends string>({ label, all, allCount, choices, val
           onClick={() => onChange(one)}
         >
           {title}
-          {count !== undefined && <span className="chip-count"> {formatNumber(count)}</span>}
+          <span className="chip-count"> {count === undefined ? '' : formatNumber(count)}</span>
         </button>
       ))}
     </div>
