@@ -63,14 +63,22 @@ function collectGarbage(): void {
   setFlagsFromString('--no-expose-gc')
 }
 
-/** @throws ConfigurationError for a process that cannot have the demo */
+/**
+ * Without a line for each request: those of the demo would hide the link of the console.
+ *
+ * @throws ConfigurationError for a process that cannot have the demo
+ */
 async function configForDemo(config: ServiceConfig): Promise<ServiceConfig> {
   if (config.isProduction) throw new ConfigurationError(['--demo: for development only, rejected in production'])
   if (config.role !== 'all')
     throw new ConfigurationError([`--demo: needs the role all, and the role is ${config.role}`])
   const { withSampleLimits } = await import('../../service/demo/demo.ts')
   const { plans } = config
-  return { ...config, plans: plans && { ...plans, definitions: withSampleLimits(plans.definitions ?? {}) } }
+  return {
+    ...config,
+    accessLog: false,
+    plans: plans && { ...plans, definitions: withSampleLimits(plans.definitions ?? {}) },
+  }
 }
 
 async function readiness(

@@ -74,7 +74,9 @@ test('--demo creates tenants, flags, deliveries, a transfer and audit entries, a
   const before = await changes()
 
   expect(await (await call('POST', '/demo')).json()).toEqual({ created: 0, rejected: [] })
-  expect(await service.stop()).toMatchObject({ code: 0 })
+  const { code, stdout, stderr } = await service.stop()
+  expect(code).toBe(0)
+  expect(stdout + stderr).not.toContain('request completed')
   const again = await serve('--demo')
   expect((await again.data('/tenants?limit=100')).length).toBe(tenants.length)
   const added = (await again.data('/audit-logs?limit=200')).filter(({ actor }) => actor.type === 'admin').length
