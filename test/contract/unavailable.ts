@@ -25,13 +25,11 @@ export async function createRefusableRole(url: string): Promise<RefusableRole> {
     `create role ${name} login createdb createrole password '${name}'`,
     `do $$ begin execute format('grant %I to ${name}', current_user); end $$`,
   )
+  const ended = `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${name}'`
   return {
     url: own.href,
-    refuse: () =>
-      run(
-        `alter role ${name} connection limit 0`,
-        `select pg_terminate_backend(pid, 5000) from pg_stat_activity where usename = '${name}'`,
-      ),
+    // A session that has just passed the check of the limit appears shortly afterwards.
+    refuse: () => run(`alter role ${name} connection limit 0`, ended, 'select pg_sleep(0.2)', ended),
     admit: () => run(`alter role ${name} connection limit -1`),
     drop: () => run(`drop owned by ${name}`, `drop role ${name}`),
   }
