@@ -49,7 +49,9 @@ export function followChanges(): () => void {
         isReader = false
       })
     }
-  })().catch(() => undefined)
+  })().catch((error) => {
+    if (!stopped.signal.aborted) throw error
+  })
   return () => {
     stopped.abort()
     channel.close()

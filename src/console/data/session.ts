@@ -1,5 +1,6 @@
 /** The session: its name, and method and path of each permitted operation. */
 import type { OperationName, Result } from '../api/contract.ts'
+import { notify } from './notices.ts'
 import { problemOf, unreachable } from './problem.ts'
 import { settings } from './settings.ts'
 import { createStore, useStore } from './store.ts'
@@ -61,8 +62,13 @@ export function nextSignIn(): Promise<void> {
   return waiting.promise
 }
 
+/** Keeps the page, with a message, if the session could not be ended. */
 export async function signOut(): Promise<void> {
-  await fetch(`${settings.prefix}/session`, { method: 'DELETE' }).catch(() => undefined)
+  const response = await fetch(`${settings.prefix}/session`, { method: 'DELETE' }).catch(() => undefined)
+  if (!response || (!response.ok && response.status !== 401)) {
+    notify({ text: 'You are still signed in: the service did not end the session. Try again.', isError: true })
+    return
+  }
   sessionStorage.clear()
   location.assign(`${settings.prefix}/console/`)
 }

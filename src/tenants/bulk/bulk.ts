@@ -4,13 +4,14 @@
  *   start ──► pending ──worker──► running ──► completed
  *      └─(dryRun)─► completed        └──cancel, or its token is revoked──► cancelled
  */
-import { setTimeout as sleep } from 'node:timers/promises'
+
 import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
 import { currentContext } from '../../kernel/base/context.ts'
 import { invalid, TenancyError } from '../../kernel/base/errors.ts'
 import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
+import { pollUntil } from '../../kernel/jobs/poll.ts'
 import { filterOf, TenantSelection } from '../operations/tenant-reads.ts'
 import type { TenantFilter } from '../registry/registry.ts'
 import { PlanNotFound, PlanResolvedByHost, tenantNotFound } from '../tenant/errors.ts'
@@ -148,13 +149,13 @@ export class Bulk {
   }
 
   /** The job when it has ended, or its present state when `signal` aborts. */
-  async settled(id: string, signal: AbortSignal, show: (job: BulkJob) => void = () => undefined): Promise<BulkJob> {
-    for (;;) {
+  settled(id: string, signal: AbortSignal, show: (job: BulkJob) => void = () => undefined): Promise<BulkJob> {
+    const read = async () => {
       const job = await this.get(id)
       show(job)
-      if (hasEnded(job) || signal.aborted) return job
-      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined) // aborted
+      return job
     }
+    return pollUntil(read, hasEnded, { signal, pollMs: POLL_MS })
   }
 
   /** The job of every minute: continues jobs without a worker, and deletes old ones. */

@@ -7,11 +7,12 @@
  * - The job can run twice: each storage has a lease, and several processes share a run.
  * - A worker whose migrations differ from those of the run leaves it to other workers.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
+
 import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { isUuid } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
+import { pollUntil } from '../../kernel/jobs/poll.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { versionOf } from '../tenant/schema-version.ts'
 import type { TenantTables } from '../tenant/tables.ts'
@@ -126,17 +127,17 @@ export class BackgroundRuns {
   }
 
   /** The run when it has ended, or its present state when `signal` aborts. */
-  async settled(
+  settled(
     id: string,
     signal: AbortSignal,
     show: (run: MigrationRunResource) => void = () => undefined,
   ): Promise<MigrationRunResource> {
-    for (;;) {
+    const read = async () => {
       const run = await this.get(id)
       show(run)
-      if (run.state !== 'running' || signal.aborted) return run
-      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined) // aborted
+      return run
     }
+    return pollUntil(read, ({ state }) => state !== 'running', { signal, pollMs: POLL_MS })
   }
 
   /** Works on a run until it has ended. Throws if the signal aborts, so that the job is repeated. */

@@ -190,7 +190,7 @@ function FilterBar({ query, hasTenant, clear, list }: FilterBarProps) {
       {sameResponseAs && (
         <button
           type="button"
-          className="filter-chip"
+          className="active-filter"
           aria-label={text.remove(text.sameAs(sameResponseAs))}
           onClick={() => setSearch({ sameResponseAs: undefined })}
         >

@@ -1,8 +1,8 @@
 /** Lists and shows deliveries: of one subscription, or of all. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { keysetQuery, type PageOf } from '../../../kernel/api/page.ts'
 import { isUuid } from '../../../kernel/base/ids.ts'
+import { pollUntil } from '../../../kernel/jobs/poll.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { shiftMs } from '../model/database-time.ts'
 import type { Attempt, Delivery, DeliveryDetail, DeliveryOfAny } from '../model/delivery.ts'
@@ -107,13 +107,10 @@ export class Deliveries {
 
   /** Waits until the delivery is settled or retried, or `signal` aborts. Returns its current state. */
   async settled(delivery: Delivery, signal: AbortSignal): Promise<Delivery> {
-    let row = await this.#row(delivery.webhookId, delivery.id)
-    const isTried = () => row.state === 'retry_scheduled' && row.attemptCount > delivery.attemptCount
-    while (!signal.aborted && row.state !== 'delivered' && row.state !== 'failed' && !isTried()) {
-      await sleep(POLL_MS, undefined, { signal }).catch(() => undefined) // aborted: returns the current state
-      row = await this.#row(delivery.webhookId, delivery.id)
-    }
-    return toDelivery(row)
+    const { webhookId, id, attemptCount: before } = delivery
+    const isSettled = ({ state, attemptCount }: Pick<Delivery, 'state' | 'attemptCount'>) =>
+      state === 'delivered' || state === 'failed' || (state === 'retry_scheduled' && attemptCount > before)
+    return toDelivery(await pollUntil(() => this.#row(webhookId, id), isSettled, { signal, pollMs: POLL_MS }))
   }
 
   async #inFlight({ webhookId, partitionKey }: DeliveryRow): Promise<DeliveryContext['inFlight']> {
