@@ -1,4 +1,4 @@
-/** A text field with suggestions. The value is a free text, so a form sends what was typed. */
+/** A text field with suggestions. The value is free text. */
 import { Autocomplete as Base } from '@base-ui/react/autocomplete'
 import { text } from './base/text.ts'
 import { layers } from './layers.ts'

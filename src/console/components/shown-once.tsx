@@ -9,7 +9,7 @@ interface ShownOnceProps {
   readonly description: ReactNode
   /** Undefined: the response has none, because an earlier call has returned it. */
   readonly value: string | undefined
-  /** Buttons before the one that closes the dialog. */
+  /** Buttons before the close button. */
   readonly actions?: ReactNode
   readonly onClose: () => void
   /** Facts below the value. */

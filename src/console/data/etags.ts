@@ -1,4 +1,4 @@
-/** ETags of read states, for `If-Match`: a change is made only if the state is the one that the operator has seen. */
+/** ETags of read states, for `If-Match`: the service rejects a change of a state that has changed since the read. */
 import type { Input, OperationName } from '../api/contract.ts'
 
 const tags = new Map<string, string>()

@@ -11,7 +11,7 @@ export type Session = Result<'session.get'>
 export const sessionStore = createStore<Session | undefined>(undefined)
 /** Whether the session ended while the console was open. Calls wait for the next sign-in. */
 export const expiredStore = createStore(false)
-/** Version of the service if it differs from the one that served this page. */
+/** Version of the service, if it differs from the version of this page. */
 export const newVersionStore = createStore<string | undefined>(undefined)
 
 let waiting = Promise.withResolvers<void>()

@@ -55,7 +55,7 @@ export function inputOf(operation: HostOperation, given: Params, values: Values,
   }
 }
 
-/** Whether the value of a field differs from the one that it showed first. */
+/** Whether the value of a field differs from its first value. */
 const isChanged = (rule: FieldRules, start: unknown, value: unknown): boolean =>
   JSON.stringify(shownValue(rule, start ?? rule.default)) !== JSON.stringify(value)
 

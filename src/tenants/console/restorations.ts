@@ -1,4 +1,4 @@
-/** Restorations of a tenant: its name, domains and metadata, and its plan, which has an operation of its own. */
+/** Restorations of a tenant: its name, domains and metadata by `tenants.update`, its plan by `tenants.setPlan`. */
 import { pick } from '../../console/data/pick.ts'
 import type { Restoration } from '../../console/module.ts'
 import type { Tenant } from './base/tenant.ts'

@@ -51,7 +51,7 @@ export class Resolution {
     if (this.#guards.length < MAX_GUARDS) this.#guards.push(guard)
   }
 
-  /** Undefined without a host and a path. Of several guards, the one that names the tenant decides, otherwise the first one. */
+  /** Undefined without a host and a path. Of several guards, the guard that names the tenant decides, otherwise the first guard. */
   async of(id: string, { host, path }: Entry): Promise<Entrance | undefined> {
     if (host === undefined && path === undefined) return undefined
     const request = requestOf(host, path ?? '/')

@@ -18,7 +18,7 @@ export interface AloneOptions {
   readonly lockTimeoutMs?: number | undefined
   /** The larger storage that contains this one: locked against migrations, not exclusively. */
   readonly partOf?: string | undefined
-  /** A statement after the locks, in the same round trip. Its result is the last one that `work` receives. */
+  /** A statement after the locks, in the same round trip. `work` receives its result last. */
   readonly first?: string | undefined
 }
 

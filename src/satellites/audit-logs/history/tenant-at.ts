@@ -3,7 +3,7 @@
  *
  * - An object starts with the states after its changes up to the time. Members that are still unknown have the state before their next
  *   change. Members of the tenant that never changed have their present value.
- * - It is as complete as the log: an object without an entry is missing, such as one that a clone received from its source.
+ * - It is as complete as the log: an object without an entry is missing, such as an object that a clone received from its source.
  * - An entry without a state, such as a replay, changes nothing. Entries of an erased tenant have no states.
  */
 import { sql } from 'kysely'

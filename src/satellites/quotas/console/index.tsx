@@ -23,6 +23,6 @@ export default defineConsoleModule({
     'quotas.consume': 'Requests of hosts: a button would count usage that did not happen',
     'quotas.consumeAll': 'Requests of hosts: a button would count usage that did not happen',
     'quotas.track': 'Requests of hosts: a button would count usage that did not happen',
-    'quotas.check': 'The bar of a quota shows what is left',
+    'quotas.check': 'The bar of a quota shows the remaining amount',
   },
 })

@@ -1,4 +1,4 @@
-/** Header of a page: below the header of its tenant, or of its own for the host. With the position below the subscriptions. */
+/** Header of a page, below the header of its tenant or of the host, with the path from the subscriptions. */
 import type { ReactNode } from 'react'
 import { PageHeader } from '../../../console/components/base/page.tsx'
 import { hrefOf, type Owner } from './api.ts'
