@@ -57,10 +57,10 @@ test('--demo creates tenants, flags, deliveries, a transfer and audit entries, a
   expect(tenants.find(({ id }) => id === 'wonka').maintenance).toMatchObject({ retryAfterSeconds: 600 })
   expect(tenants.find(({ id }) => id === 'stark').isolation).toBe('rowscope-pg')
   expect(await data('/feature-flags')).toContainEqual(expect.objectContaining({ key: 'new-editor', on: 1 }))
-  expect(await data('/tenant-quotas?quota=api_calls&above=0.8')).toContainEqual(
-    expect.objectContaining({ tenantId: 'umbrella', usage: 100_000, limit: 100_000 }),
-  )
   await eventually(async () => {
+    expect(await data('/tenant-quotas?quota=api_calls&above=0.8')).toContainEqual(
+      expect.objectContaining({ tenantId: 'umbrella', usage: 100_000, limit: 100_000 }),
+    )
     const deliveries = await data('/webhook-deliveries?limit=100')
     const of = (tenantId: string) =>
       deliveries.filter((one) => one.tenantId === tenantId && one.url?.includes('/demo-receiver/'))
