@@ -102,11 +102,22 @@ export interface GlobalKey extends Needing {
   readonly run: () => unknown
 }
 
-/** A column that a module adds to the list of tenants. */
-export interface TenantColumn<Tenant = any> extends Needing {
+/** A column that a module adds to the list of tenants. It is shown if the user chooses it. */
+export interface TenantColumn<Read extends OperationName = any> extends Needing {
+  /** Its name in the address. */
   readonly key: string
   readonly title: string
-  readonly view: View<{ readonly tenant: Tenant }>
+  readonly align?: 'end'
+  /** The call whose result all cells show: one request for the whole column. */
+  readonly read?: Read
+  readonly input?: Input<Read>
+  /** A cell. `data` is the result, undefined before the first response. */
+  readonly view: View<ColumnProps<Read>>
+}
+
+export interface ColumnProps<Read extends OperationName = any> {
+  readonly tenant: Result<'tenants.get'>
+  readonly data: Result<Read> | undefined
 }
 
 type State = Readonly<Record<string, unknown>>
@@ -148,6 +159,7 @@ export interface ConsoleModule {
   readonly actions?: readonly Action[]
   readonly palette?: readonly PaletteSource[]
   readonly keys?: readonly GlobalKey[]
+  /** Of the list of tenants. */
   readonly columns?: readonly TenantColumn[]
   /**
    * Reads whose every change is an event of the stream: they are read again after one, and not by time. Others also show use, deliveries,

@@ -79,10 +79,20 @@ describe('operations', () => {
         actions = [],
         palette = [],
         keys = [],
+        columns = [],
       }) =>
-        [...screens, ...tabs, ...cards, ...home, ...header, ...bars, ...actions, ...palette, ...keys].flatMap(
-          ({ needs }) => needs,
-        ),
+        [
+          ...screens,
+          ...tabs,
+          ...cards,
+          ...home,
+          ...header,
+          ...bars,
+          ...actions,
+          ...palette,
+          ...keys,
+          ...columns,
+        ].flatMap(({ needs }) => needs),
     )
     const announced = modules.flatMap(({ announced = [] }) => announced)
     expect([...needed, ...announced].filter((name) => !names.includes(name))).toEqual([])
@@ -138,11 +148,12 @@ describe('keys', () => {
   })
 })
 
-test('names of modules, paths of screens and tabs, and names of actions are unique', () => {
+test('names of modules, paths of screens and tabs, names of actions, and keys of columns are unique', () => {
   const paths = modules.flatMap(({ screens = [] }) => screens.map(({ path }) => path))
   const tabs = modules.flatMap(({ tabs = [] }) => tabs.map(({ path }) => path))
   const actions = modules.flatMap(({ actions = [] }) => actions.map(({ name }) => name))
-  for (const all of [modules.map(({ name }) => name), paths, tabs, actions]) expect(repeated(all)).toEqual([])
+  const columns = modules.flatMap(({ columns = [] }) => columns.map(({ key }) => key))
+  for (const all of [modules.map(({ name }) => name), paths, tabs, actions, columns]) expect(repeated(all)).toEqual([])
 })
 
 test('each built-in satellite has a module of its name', () => {

@@ -6,6 +6,7 @@ import { createStore, useStore } from '../data/store.ts'
 import type { Action, ActionProps } from '../module.ts'
 import { actionsOf } from '../routing/registry.ts'
 import { Button } from './base/button.tsx'
+import { text } from './base/text.ts'
 import type { MenuEntry } from './menu-entry.ts'
 
 interface Started {
@@ -35,13 +36,21 @@ export const menuEntriesOf = (kind: string, target: unknown): MenuEntry[] =>
     onSelect: () => startAction(action, target),
   }))
 
-/** Buttons of the actions that the page of an object shows. @example <ObjectButtons kind="tenant" object={tenant} /> */
-export const ObjectButtons = ({ kind, object }: { kind: string; object: unknown }) =>
+interface ObjectButtonsProps {
+  readonly kind: string
+  readonly object: unknown
+  /** Name of the object for screen readers: a page can show several objects. */
+  readonly name: string
+}
+
+/** Buttons of the actions that the page of an object shows. @example <ObjectButtons kind="tenant" object={tenant} name={tenant.name} /> */
+export const ObjectButtons = ({ kind, object, name: ofObject }: ObjectButtonsProps) =>
   actionsOf(kind, object)
     .filter(({ isButton }) => isButton)
     .map((action) => (
       <Button key={action.name} onClick={() => startAction(action, object)}>
         {action.title}
+        <span className="hidden"> {text.of(ofObject)}</span>
       </Button>
     ))
 

@@ -16,6 +16,7 @@ import { type GenericPage, type RowOperation, titleOf } from './pages.ts'
 import { text } from './text.ts'
 import { Inline } from './value.tsx'
 
+/** Further columns are shown if the user chooses them. */
 const MAX_COLUMNS = 8
 /** Further columns are left out where space is scarce. */
 const MAJOR_COLUMNS = 4
@@ -39,13 +40,14 @@ export function RowList({ page, read }: { page: GenericPage; read: HostOperation
   )
   const names =
     read.columns.length > 0 ? read.columns : [...new Set(rows?.flatMap(({ members }) => Object.keys(members)))]
-  const columns = names.slice(0, MAX_COLUMNS).map(
+  const columns = names.map(
     (name, index): Column<Row> => ({
       key: name,
       title: textOf(titleOf(name)),
       cell: ({ members }) => <Inline value={members[name]} />,
       isLong: true,
       isMinor: index >= MAJOR_COLUMNS,
+      isDefault: index < MAX_COLUMNS,
     }),
   )
   const memberOf = ({ members }: Row, { member }: RowOperation) => paramOf(members[member])
@@ -79,6 +81,7 @@ export function RowList({ page, read }: { page: GenericPage; read: HostOperation
       {missing.length === 0 && (
         <Table
           label={read.summary}
+          name={read.name}
           columns={columns}
           list={{ ...list, rows }}
           idOf={({ position }) => position}

@@ -81,7 +81,7 @@ function onGlobalKey(event: KeyboardEvent): void {
 /** Whether a key belongs to a field, or to a layer above the page. */
 function isTyping({ target }: KeyboardEvent): boolean {
   const element = target as HTMLElement
-  if (element.closest?.('[role=menu]') || document.querySelector('.dialog, .palette')) return true
+  if (element.closest?.('[role=menu], [popover]') || document.querySelector('.dialog, .palette')) return true
   return element.matches?.('textarea, select, input:not([type=checkbox]), [contenteditable]') ?? false
 }
 

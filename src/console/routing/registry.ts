@@ -2,7 +2,7 @@
 import type { OperationName } from '../api/contract.ts'
 import { registerAnnounced } from '../data/live.ts'
 import { isPermitted } from '../data/session.ts'
-import type { Action, ConsoleModule, Restoration, Screen, Tab } from '../module.ts'
+import type { Action, ConsoleModule, Restoration, Screen, Tab, TenantColumn } from '../module.ts'
 
 interface Needing {
   readonly needs: readonly OperationName[]
@@ -32,6 +32,7 @@ export const bars = () => inOrder(permitted(modules.flatMap((module) => module.b
 /** Restorations of a kind of object. */
 export const restorationsOf = (kind: string): Restoration[] =>
   permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
+export const tenantColumns = (): TenantColumn[] => permitted(modules.flatMap(({ columns = [] }) => columns))
 export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
 /** Keys that have an effect now. */
 export const globalKeys = () =>

@@ -30,7 +30,17 @@ export { Problem } from '../data/problem.ts'
 export type { List, Read } from '../data/queries.ts'
 export { useAction, useList, useOperation } from '../data/queries.ts'
 export { isPermitted, useSession } from '../data/session.ts'
-export type { Action, ActionProps, ConsoleModule, IconName, Screen, Tab, View } from '../module.ts'
+export type {
+  Action,
+  ActionProps,
+  ColumnProps,
+  ConsoleModule,
+  IconName,
+  Screen,
+  Tab,
+  TenantColumn,
+  View,
+} from '../module.ts'
 export { defineConsoleModule } from '../module.ts'
 export { href, linkTo, tenantHref } from '../routing/links.ts'
 export { useOpen } from '../routing/open.ts'

@@ -5,18 +5,13 @@ import { expiredStore } from '../data/session.ts'
 import { useStore } from '../data/store.ts'
 import { Help } from '../keys/help.tsx'
 import { Palette } from '../keys/palette.tsx'
+import { useAppearance } from './appearance.ts'
 import { SignInForm } from './sign-in.tsx'
 import { text } from './text.ts'
-import { setTheme, type Theme } from './theme.ts'
-
-const settings = (Object.keys(text.themes) as Theme[]).map((theme) => ({
-  value: `theme ${theme}`,
-  title: `${text.theme}: ${text.themes[theme]}`,
-  run: () => setTheme(theme),
-}))
 
 export default function Layers() {
   const isExpired = useStore(expiredStore)
+  const settings = useAppearance().map(({ title, value, choose }) => ({ title, value, run: choose }))
   return (
     <>
       <ToastRegion />

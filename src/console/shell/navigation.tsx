@@ -5,14 +5,13 @@ import { Icon } from '../components/base/icon.tsx'
 import { MenuTrigger } from '../components/menu.tsx'
 import { signOut, useSession } from '../data/session.ts'
 import { settings } from '../data/settings.ts'
-import { useStore } from '../data/store.ts'
 import { helpStore, isMac, paletteStore } from '../keys/keys.ts'
 import { href } from '../routing/links.ts'
 import { screens } from '../routing/registry.ts'
 import { usePath } from '../routing/router.tsx'
+import { useAppearance } from './appearance.ts'
 import { Mark } from './mark.tsx'
 import { text } from './text.ts'
-import { setTheme, type Theme, themeStore } from './theme.ts'
 
 const isBelow = (path: string, screen: string): boolean =>
   screen === '/' ? path === '/' : path === screen || path.startsWith(`${screen}/`)
@@ -69,16 +68,15 @@ interface Entry {
 
 function Account({ further }: { further: readonly Entry[] }) {
   const { name } = useSession()
-  const theme = useStore(themeStore)
   const isSmall = useSyncExternalStore(subscribe, () => SMALL.matches)
   const screens = further.map(({ path, title, start }) => ({ title, href: href(path, start) }))
-  const themes = (Object.keys(text.themes) as Theme[]).map((one) => ({
-    title: `${text.theme}: ${text.themes[one]}${one === theme ? ' ✓' : ''}`,
-    onSelect: () => setTheme(one),
+  const appearance = useAppearance().map(({ title, isChosen, choose }) => ({
+    title: isChosen ? `${title} ✓` : title,
+    onSelect: choose,
   }))
   const entries = [
     ...(isSmall ? screens : []),
-    ...themes,
+    ...appearance,
     { title: text.help, key: '?', onSelect: () => helpStore.set(true) },
     { title: text.api, href: `${settings.prefix}/openapi` },
     { title: text.signOut, onSelect: signOut },

@@ -12,6 +12,8 @@ export const text = {
   help: 'Keyboard shortcuts',
   theme: 'Theme',
   themes: { system: 'System', light: 'Light', dark: 'Dark' },
+  density: 'Rows',
+  densities: { compact: 'Compact', comfortable: 'Comfortable' },
   api: 'API reference',
   notFound: 'Page not found',
   notFoundText: 'No screen exists at this address. The link may be outdated, or a satellite is disabled.',

@@ -14,9 +14,7 @@ import { createConsoleRouter, Routes } from '../routing/router.tsx'
 import { Failed, Frame, NotFound } from '../shell/frame.tsx'
 import shell from '../shell/index.tsx'
 import { text } from '../shell/text.ts'
-import { applyTheme } from '../shell/theme.ts'
 
-applyTheme()
 const page = createRoot(root)
 
 /** Modules of the enabled satellites, and of parts that are always there. */

@@ -49,6 +49,11 @@ export async function consoleAssets(isPage: boolean): Promise<Assets> {
   return building.done
 }
 
+/** Serves the build in a folder instead, such as one with React's profiler. */
+export function serveBuild(folder: string): void {
+  published = read(folder)
+}
+
 async function built(folder: string): Promise<Assets> {
   if (!existsSync(join(folder, 'index.json'))) {
     const program = join(import.meta.dirname, 'build.ts')

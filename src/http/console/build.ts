@@ -1,5 +1,6 @@
 /**
- * Builds the console with Vite: `node build.ts <folder> [--published]`. A process of its own, so the service never loads the bundler.
+ * Builds the console with Vite: `node build.ts <folder> [--published | --profiling]`. A process of its own, so the service never loads the
+ * bundler. With `--profiling`, React measures its renders, for tests of them.
  *
  *   entry `main` ─────────┐
  *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with .gz and .br ──► index.json
@@ -43,7 +44,12 @@ const facades: Plugin = {
   },
 }
 
-export async function buildConsole(folder: string, isPublished: boolean): Promise<void> {
+interface BuildOptions {
+  readonly isPublished: boolean
+  readonly isProfiling: boolean
+}
+
+export async function buildConsole(folder: string, { isPublished, isProfiling }: BuildOptions): Promise<void> {
   const modules = consoleModules()
   const input = {
     main: join(SOURCE, 'console/start/main.tsx'),
@@ -59,6 +65,7 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
     mode: 'production',
     logLevel: 'error',
     plugins: [facades],
+    resolve: { alias: isProfiling ? { 'react-dom/client': 'react-dom/profiling' } : {} },
     define: { 'process.env.NODE_ENV': '"production"' },
     oxc: { jsx: { runtime: 'automatic', development: false } },
     build: {
@@ -125,5 +132,8 @@ const nameOf = (file: string): string => file.split('/').at(-3) ?? file
 
 if (process.argv[1] === import.meta.filename) {
   const [folder = '', ...options] = process.argv.slice(2)
-  await buildConsole(folder, options.includes('--published'))
+  await buildConsole(folder, {
+    isPublished: options.includes('--published'),
+    isProfiling: options.includes('--profiling'),
+  })
 }

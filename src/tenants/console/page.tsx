@@ -117,7 +117,7 @@ function Actions({ tenant }: { tenant: Tenant }) {
           {next.title}
         </Button>
       )}
-      <ObjectButtons kind="tenant" object={tenant} />
+      <ObjectButtons kind="tenant" object={tenant} name={tenant.name} />
       {entries.length > 0 && (
         <MenuTrigger label={text.tenantActions} entries={entries}>
           {text.actions}

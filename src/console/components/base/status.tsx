@@ -1,4 +1,5 @@
 /** A state as a shape, a colour and a word. */
+import { text } from './text.ts'
 
 export type Tone = 'good' | 'warning' | 'bad' | 'neutral' | 'progress'
 
@@ -45,4 +46,9 @@ export const Badge = ({ tone = 'neutral', children }: { tone?: Tone; children: R
   <span className="badge" data-tone={tone}>
     {children}
   </span>
+)
+
+/** In place of a value that does not exist, or that a list of limited length does not have. */
+export const Absent = ({ isUnknown = false }: { isUnknown?: boolean }) => (
+  <span className="faint">{isUnknown ? text.unknown : '–'}</span>
 )

@@ -2,6 +2,7 @@
  * A table. Columns are data; filters, sorting and pages run on the server.
  *
  * - The first cell contains the link of the row; the whole row is clickable.
+ * - Where it is wider than its place it scrolls sideways, and its first column stays.
  * - In a narrow container it becomes a list: the first column as heading, then the next two.
  */
 import { type MouseEvent, memo, type ReactNode, useEffect, useMemo, useRef } from 'react'
@@ -12,24 +13,19 @@ import { ProblemView } from '../base/problem.tsx'
 import { text } from '../base/text.ts'
 import { MenuTrigger } from '../menu.tsx'
 import type { MenuEntry } from '../menu-entry.ts'
+import { useColumns } from './column-choice.ts'
+import { ColumnMenu } from './column-menu.tsx'
+import type { Column } from './columns.ts'
 import { type Selection, useIsSelected, useSelected } from './selection.ts'
+import { watchWidth } from './wide.ts'
 
-export interface Column<Row> {
-  readonly key: string
-  readonly title: string
-  readonly cell: (row: Row) => ReactNode
-  /** CSS width; default: by content. */
-  readonly width?: string
-  readonly align?: 'end'
-  /** Whether the text of the cell may have several lines. */
-  readonly isLong?: boolean
-  /** Whether it is left out where space is scarce. */
-  readonly isMinor?: boolean
-}
+export type { Column } from './columns.ts'
 
 export interface TableProps<Row> {
   /** Accessible name. */
   readonly label: string
+  /** Name of the choice of its columns. The address has one choice, so one table of a screen may have a name. Default: no choice. */
+  readonly name?: string
   readonly columns: readonly Column<Row>[]
   readonly list: List<Row>
   readonly idOf: (row: Row) => string
@@ -45,8 +41,11 @@ export interface TableProps<Row> {
 }
 
 export function Table<Row>(props: TableProps<Row>) {
-  const { label, columns, list, idOf, selection, menuOf, empty } = props
+  const { label, name, columns, list, idOf, selection, menuOf, empty } = props
   const { rows, error, isStale, isLoadingMore, loadMore, loadEarlier, retry } = list
+  const choice = useColumns(name, columns)
+  const { shown } = choice
+  const hasMenu = name !== undefined && columns.length > 1
   const latest = useRef(props)
   latest.current = props
   const rowCount = useRef(8)
@@ -77,15 +76,21 @@ export function Table<Row>(props: TableProps<Row>) {
           <Button onClick={loadEarlier}>{text.earlier}</Button>
         </div>
       )}
-      <div className="table-scroll" data-stale={isStale || undefined}>
+      {shown.map(({ key, Source }) => Source && <Source key={key} />)}
+      <div
+        className="table-scroll"
+        data-stale={isStale || undefined}
+        data-chosen={choice.isChosen || undefined}
+        ref={watchWidth}
+      >
         <table>
           <caption className="hidden">{label}</caption>
           <colgroup>
             {selection && <col className="col-select" />}
-            {columns.map(({ key, width }) => (
+            {shown.map(({ key, width }) => (
               <col key={key} style={width ? { width } : undefined} />
             ))}
-            {menuOf && <col className="col-menu" />}
+            {(menuOf || hasMenu) && <col className="col-menu" />}
           </colgroup>
           <thead>
             <tr>
@@ -94,14 +99,15 @@ export function Table<Row>(props: TableProps<Row>) {
                   <SelectAll selection={selection} ids={rows.map(idOf)} />
                 </th>
               )}
-              {columns.map(({ key, title, align, isMinor }) => (
+              {shown.map(({ key, title, align, isMinor }) => (
                 <th key={key} scope="col" data-align={align} data-minor={isMinor}>
                   {title}
                 </th>
               ))}
-              {menuOf && (
+              {(menuOf || hasMenu) && (
                 <th scope="col" className="cell-menu">
-                  <span className="hidden">{text.actions}</span>
+                  {menuOf && <span className="hidden">{text.actions}</span>}
+                  {hasMenu && <ColumnMenu columns={columns} choice={choice} />}
                 </th>
               )}
             </tr>
@@ -109,7 +115,13 @@ export function Table<Row>(props: TableProps<Row>) {
           {/* biome-ignore lint/a11y/useKeyWithClickEvents: the link of each row is the control for the keyboard */}
           <tbody onClick={openRow}>
             {rows.map((row) => (
-              <TableRow key={idOf(row)} row={row} columns={columns as readonly Column<unknown>[]} props={stable} />
+              <TableRow
+                key={idOf(row)}
+                row={row}
+                columns={shown as readonly Column<unknown>[]}
+                hasEnd={hasMenu}
+                props={stable}
+              />
             ))}
           </tbody>
         </table>
@@ -128,10 +140,12 @@ export function Table<Row>(props: TableProps<Row>) {
 interface RowProps {
   readonly row: unknown
   readonly columns: readonly Column<unknown>[]
+  /** Whether the row has a cell below the menu of the columns. */
+  readonly hasEnd: boolean
   readonly props: { readonly get: () => TableProps<unknown> }
 }
 
-const TableRow = memo(function TableRow({ row, columns, props }: RowProps) {
+const TableRow = memo(function TableRow({ row, columns, hasEnd, props }: RowProps) {
   const { idOf, nameOf = idOf, hrefOf, menuOf, selection } = props.get()
   const id = idOf(row)
   const name = nameOf(row)
@@ -162,7 +176,7 @@ const TableRow = memo(function TableRow({ row, columns, props }: RowProps) {
           </td>
         ),
       )}
-      {menuOf && (
+      {(menuOf || hasEnd) && (
         <td className="cell-menu">
           {entries.length > 0 && <MenuTrigger label={text.actionsOf(name)} entries={entries} />}
         </td>

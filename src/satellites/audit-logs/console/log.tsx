@@ -1,7 +1,7 @@
 /** The audit log of one tenant, or of all: filters, entries, verification, export, and the panel of an entry. */
 import type { Result } from '../../../console/api/contract.ts'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
-import { Badge } from '../../../console/components/base/status.tsx'
+import { Absent, Badge } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
 import { ExportButtons } from '../../../console/components/lists/export.tsx'
 import { type ActiveFilter, EmptyFiltered, without } from '../../../console/components/lists/filters.tsx'
@@ -42,7 +42,7 @@ const ACTOR: Column<Entry> = {
 const TENANT: Column<Entry> = {
   key: 'tenant',
   title: text.columns.tenant,
-  cell: ({ tenantId }) => (tenantId ? <code>{tenantId}</code> : <span className="faint">–</span>),
+  cell: ({ tenantId }) => (tenantId ? <code>{tenantId}</code> : <Absent />),
 }
 const TIME: Column<Entry> = {
   key: 'time',
@@ -50,6 +50,21 @@ const TIME: Column<Entry> = {
   align: 'end',
   cell: ({ createdAt }) => <Time at={createdAt} />,
 }
+
+const REQUEST: Column<Entry> = {
+  key: 'request',
+  title: text.columns.request,
+  isDefault: false,
+  cell: ({ requestId }) => (requestId ? <code>{requestId}</code> : <Absent />),
+}
+const IP: Column<Entry> = {
+  key: 'ip',
+  title: text.columns.ip,
+  isDefault: false,
+  cell: ({ ip }) => (ip ? <code>{ip}</code> : <Absent />),
+}
+const COLUMNS = [ACTION, ACTOR, REQUEST, IP, TIME]
+const COLUMNS_OF_ALL = [ACTION, ACTOR, TENANT, REQUEST, IP, TIME]
 
 export default function AuditLog() {
   const { id } = useParams()
@@ -95,7 +110,8 @@ export default function AuditLog() {
         </Filters>
         <Table
           label={text.auditLog}
-          columns={id === undefined ? [ACTION, ACTOR, TENANT, TIME] : [ACTION, ACTOR, TIME]}
+          name="audit"
+          columns={id === undefined ? COLUMNS_OF_ALL : COLUMNS}
           list={list}
           idOf={(entry) => entry.id}
           nameOf={(entry) => `${entry.action} ${entry.target}`}

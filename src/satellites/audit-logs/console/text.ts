@@ -5,7 +5,15 @@ export const text = {
   audit: 'Audit',
   auditLog: 'Audit log',
   history: 'History',
-  columns: { action: 'Action', actor: 'Changed by', tenant: 'Tenant', outcome: 'Outcome', time: 'Time' },
+  columns: {
+    action: 'Action',
+    actor: 'Changed by',
+    tenant: 'Tenant',
+    outcome: 'Outcome',
+    request: 'Request',
+    ip: 'IP address',
+    time: 'Time',
+  },
   filters: {
     action: 'Action',
     actor: 'Changed by',

@@ -2,6 +2,7 @@
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
+import { Absent } from '../../../console/components/base/status.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
 import { Time } from '../../../console/components/base/time.tsx'
 import { Chips } from '../../../console/components/lists/chips.tsx'
@@ -33,10 +34,16 @@ const columns: readonly Column<Row>[] = [
     key: 'attempts',
     title: text.columns.attempts,
     align: 'end',
-    cell: ({ dunning }) => (dunning ? formatNumber(dunning.attempt) : <span className="faint">–</span>),
+    cell: ({ dunning }) => (dunning ? formatNumber(dunning.attempt) : <Absent />),
   },
   { key: 'since', title: text.columns.since, cell: ({ dunning }) => <Time at={dunning?.since} /> },
   { key: 'plan', title: text.columns.plan, cell: ({ plan }) => plan },
+  {
+    key: 'customer',
+    title: text.columns.customer,
+    isDefault: false,
+    cell: ({ customerId }) => (customerId ? <code>{customerId}</code> : <Absent />),
+  },
   {
     key: 'periodEnd',
     title: text.columns.periodEnd,
@@ -90,6 +97,7 @@ export default function AllBilling() {
       </div>
       <Table
         label={text.billing}
+        name="billing"
         columns={columns}
         list={list}
         kind="billing"

@@ -20,6 +20,16 @@ export default defineConsoleModule({
     { path: 'billing', title: text.billing, needs: ['billing.get'], order: 70, view: () => import('./of-tenant.tsx') },
   ],
   cards: [{ needs: ['billing.get'], order: 40, view: () => import('./card.tsx') }],
+  columns: [
+    {
+      key: 'dunning',
+      title: text.columns.dunning,
+      needs: ['billing.list'],
+      read: 'billing.list',
+      input: { query: { dunning: 'open', limit: 200 } },
+      view: () => import('./column.tsx'),
+    },
+  ],
   actions: [
     {
       name: 'billing.checkout',

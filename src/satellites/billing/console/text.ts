@@ -71,6 +71,7 @@ export const text = {
     dunning: 'Dunning',
     attempts: 'Failed payments',
     since: 'Since',
+    customer: 'Customer',
     periodEnd: 'Period ends',
   },
   dunningFilter: 'Filter by dunning',

@@ -49,7 +49,7 @@ function FlagView({ flag }: { flag: Flag }) {
           <h2>{key}</h2>
         </div>
         <div className="section-actions">
-          {!isNew && <ObjectButtons kind="flag" object={flag} />}
+          {!isNew && <ObjectButtons kind="flag" object={flag} name={key} />}
           {!isNew && <Switch flag={flag} />}
           {entries.length > 0 && (
             <MenuTrigger label={text.flag} entries={entries}>

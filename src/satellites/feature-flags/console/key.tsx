@@ -21,6 +21,12 @@ const columns: readonly Column<Flag>[] = [
     cell: ({ rolloutPercent }) =>
       rolloutPercent === null ? <span className="faint">{text.everyone}</span> : text.percent(rolloutPercent),
   },
+  {
+    key: 'bucketKey',
+    title: text.columns.bucketKey,
+    isDefault: false,
+    cell: ({ bucketKey }) => (bucketKey ? <code>{bucketKey}</code> : <span className="faint">{text.callerKey}</span>),
+  },
   { key: 'updated', title: text.columns.updated, align: 'end', cell: ({ updatedAt }) => <Time at={updatedAt} /> },
 ]
 
@@ -49,6 +55,7 @@ export default function TenantsOfFlag() {
       </div>
       <Table
         label={key}
+        name="tenants-of-flag"
         kind="flag"
         columns={columns}
         list={list}

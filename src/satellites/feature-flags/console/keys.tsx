@@ -35,6 +35,7 @@ export default function FlagKeys() {
       </PageHeader>
       <Table
         label={text.flags}
+        name="flags"
         columns={columns}
         list={list}
         idOf={({ key }) => key}

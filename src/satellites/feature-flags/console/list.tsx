@@ -55,6 +55,7 @@ export default function Flags() {
         )}
         <Table
           label={text.flags}
+          name="flags-of-tenant"
           kind="flag"
           columns={columns}
           list={list}

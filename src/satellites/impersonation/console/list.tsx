@@ -64,6 +64,7 @@ export function Impersonations({ list, hasTenants, isFiltered, actions }: Props)
   return (
     <Table
       label={text.impersonations}
+      name="impersonations"
       columns={[user, ...(hasTenants ? [tenant] : []), ...further]}
       list={list}
       kind="impersonation"

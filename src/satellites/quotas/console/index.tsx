@@ -18,6 +18,16 @@ export default defineConsoleModule({
   ],
   tabs: [{ path: 'quotas', title: text.quotas, needs: ['quotas.get'], order: 40, view: () => import('./tenant.tsx') }],
   cards: [{ needs: ['quotas.get'], order: 10, view: () => import('./card.tsx') }],
+  columns: [
+    {
+      key: 'quotas',
+      title: text.tenantColumn,
+      needs: ['quotas.top'],
+      read: 'quotas.top',
+      input: { query: { above: '0.8', limit: 200 } },
+      view: () => import('./column.tsx'),
+    },
+  ],
   actions,
   notShown: {
     'quotas.consume': 'Requests of hosts: a button would count usage that did not happen',

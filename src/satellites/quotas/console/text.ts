@@ -5,6 +5,7 @@ const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionD
 
 export const text = {
   quotas: 'Quotas',
+  tenantColumn: 'Quotas above 80 %',
   columns: {
     quota: 'Quota',
     use: 'Use',

@@ -70,6 +70,7 @@ export default function TopQuotas() {
       </div>
       <Table
         label={text.quotas}
+        name="quotas"
         kind="quota"
         columns={columns}
         list={list}

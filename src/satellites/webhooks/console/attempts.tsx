@@ -28,11 +28,9 @@ export const Attempts = ({ attempts, shown, hrefOf }: AttemptsProps) => (
             <th scope="col">{text.attempt}</th>
             <th scope="col">{text.response}</th>
             <th scope="col">{text.started}</th>
-            <th scope="col">{text.late}</th>
             <th scope="col" data-align="end">
               {text.duration}
             </th>
-            <th scope="col">{text.address}</th>
           </tr>
         </thead>
         <tbody>
@@ -44,15 +42,16 @@ export const Attempts = ({ attempts, shown, hrefOf }: AttemptsProps) => (
                     {text.attemptOf(number)}
                   </a>
                 </th>
-                <td>
+                <td data-wrap>
                   <Outcome attempt={made} />
                 </td>
-                <td>
-                  <ExactTime at={made.startedAt} />
+                <td data-wrap>
+                  <span className="two">
+                    <ExactTime at={made.startedAt} />
+                    {plannedAt && <span className="faint">{text.late(offsetMs(made.startedAt, plannedAt))}</span>}
+                  </span>
                 </td>
-                <td>{plannedAt ? text.offset(offsetMs(made.startedAt, plannedAt)) : '–'}</td>
                 <td data-align="end">{text.ms(made.durationMs)}</td>
-                <td data-code>{made.address ? <code>{made.address}</code> : '–'}</td>
               </tr>
             ) : (
               <tr key={number}>
@@ -62,12 +61,10 @@ export const Attempts = ({ attempts, shown, hrefOf }: AttemptsProps) => (
                     {text.planned}
                   </Status>
                 </td>
-                <td>
+                <td data-wrap>
                   <ExactTime at={plannedAt} />
                 </td>
-                <td>–</td>
                 <td data-align="end">–</td>
-                <td>–</td>
               </tr>
             ),
           )}
@@ -85,11 +82,13 @@ const Outcome = ({ attempt }: { attempt: Attempt }) => (
 
 /** Request and response of one attempt. @param former the attempt before */
 export function AttemptDetail({ attempt, former }: { attempt: Attempt; former: Attempt | undefined }) {
-  const { number, status, error, responseBody, responseHeaders, requestHeaders } = attempt
+  const { number, status, error, address, responseBody, responseHeaders, requestHeaders } = attempt
   return (
     <section className="attempt" aria-label={text.attemptOf(number)}>
       <h3>{text.attemptOf(number)}</h3>
-      <Facts facts={{ [text.response]: status, [text.error]: error }} />
+      <Facts
+        facts={{ [text.response]: status, [text.error]: error, [text.address]: address && <code>{address}</code> }}
+      />
       {former && (
         <>
           <h4>{text.difference(number, former.number)}</h4>

@@ -58,6 +58,21 @@ const tenant: Column<ListedDelivery> = {
 const others: readonly Column<ListedDelivery>[] = [
   { key: 'response', title: text.columns.response, cell: (delivery) => <Response delivery={delivery} /> },
   { key: 'attempts', title: text.columns.attempts, align: 'end', cell: ({ attemptCount }) => attemptCount },
+  { key: 'id', title: text.id, isDefault: false, cell: ({ id }) => <code>{id}</code> },
+  {
+    key: 'nextRetry',
+    title: text.nextRetry,
+    align: 'end',
+    isDefault: false,
+    cell: ({ nextRetryAt }) => <Time at={nextRetryAt} />,
+  },
+  {
+    key: 'delivered',
+    title: text.deliveredAt,
+    align: 'end',
+    isDefault: false,
+    cell: ({ deliveredAt }) => <Time at={deliveredAt} />,
+  },
   { key: 'dispatched', title: text.columns.dispatched, align: 'end', cell: ({ createdAt }) => <Time at={createdAt} /> },
 ]
 const receiver: Column<ListedDelivery> = {
@@ -103,6 +118,7 @@ export function DeliveryList({ owner, list, query }: DeliveryListProps) {
       <FilterBar query={query} hasTenant={owner === undefined} clear={isFiltered ? clear : undefined} list={list} />
       <Table
         label={text.deliveries}
+        name="deliveries"
         kind={kindOf(owner === undefined ? ALL : owner, 'delivery')}
         columns={owner === undefined ? COLUMNS_OF_ALL : COLUMNS}
         list={list}

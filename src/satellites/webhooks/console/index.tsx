@@ -62,5 +62,15 @@ export default defineConsoleModule({
     },
   ],
   cards: [{ needs: ['webhooks.list'], order: 30, view: () => import('./card.tsx') }],
+  columns: [
+    {
+      key: 'webhooks',
+      title: text.tenantColumn,
+      needs: ['webhooks.list', 'attention.list'],
+      read: 'attention.list',
+      input: { query: { kind: 'webhookFailing' } },
+      view: () => import('./column.tsx'),
+    },
+  ],
   actions,
 })

@@ -92,7 +92,7 @@ export function Schedule({ attempts }: { attempts: readonly PlannedAttempt[] }) 
 const summaryOf = (shown: readonly { number: number; plannedAt: string; made: Attempt | undefined }[]): string =>
   shown
     .map(({ number, plannedAt, made }) => {
-      const actual = made ? `, ${text.offset(offsetMs(made.startedAt, plannedAt))}` : ''
+      const actual = made ? `, ${text.late(offsetMs(made.startedAt, plannedAt))}` : ''
       return `${text.attemptOf(number)}: ${text.planned.toLowerCase()} ${exactTime(plannedAt)}${actual}`
     })
     .join('. ')

@@ -100,7 +100,7 @@ function Actions({ webhook }: { webhook: Webhook }) {
       }
     >
       {next && <Button onClick={() => startAction(next, webhook)}>{next.title}</Button>}
-      <ObjectButtons kind={kind} object={webhook} />
+      <ObjectButtons kind={kind} object={webhook} name={url} />
       {entries.length > 0 && (
         <MenuTrigger label={text.actions} entries={entries}>
           {text.actions}

@@ -43,6 +43,14 @@ const columns: readonly Column<Webhook>[] = [
     align: 'end',
     cell: ({ health }) => formatNumber(health?.waiting ?? 0),
   },
+  { key: 'id', title: text.id, isDefault: false, cell: ({ webhookId }) => <code>{webhookId}</code> },
+  {
+    key: 'created',
+    title: text.columns.created,
+    align: 'end',
+    isDefault: false,
+    cell: ({ createdAt }) => <Time at={createdAt} />,
+  },
   {
     key: 'last',
     title: text.columns.lastDelivered,
@@ -87,6 +95,7 @@ export default function Subscriptions() {
         {owner !== null && hasRows && isPermitted('webhooks.stats') && <Bars tenantId={owner} />}
         <Table
           label={text.webhooks}
+          name="webhooks"
           kind={kindOf(owner, 'webhook')}
           columns={columns}
           list={list}

@@ -40,6 +40,7 @@ export const text = {
   done: 'Done',
   cancel: 'Cancel',
 
+  tenantColumn: 'Failing webhooks',
   columns: {
     receiver: 'Receiver',
     events: 'Events',
@@ -51,6 +52,7 @@ export const text = {
     response: 'Response',
     attempts: 'Attempts',
     dispatched: 'Dispatched',
+    created: 'Created',
   },
   empty: 'No subscriptions yet',
   emptyText: 'A subscription sends events of this tenant to a URL: signed, retried, with a record of each attempt.',
@@ -178,9 +180,9 @@ export const text = {
   attemptOf: (number: number) => `Attempt ${formatNumber(number)}`,
   noAttempts: 'There is no attempt yet.',
   started: 'Started',
-  late: 'Against plan',
   duration: 'Duration',
-  offset: (ms: number) => {
+  /** Start against the plan. */
+  late: (ms: number) => {
     const sign = ms < 0 ? '−' : '+'
     const abs = Math.abs(ms)
     if (abs < 100) return 'on time'

@@ -4,52 +4,22 @@ import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
-import { Badge, Status } from '../../../console/components/base/status.tsx'
-import { Time } from '../../../console/components/base/time.tsx'
 import { Selection } from '../../../console/components/lists/selection.ts'
-import { type Column, Table } from '../../../console/components/lists/table.tsx'
+import { Table } from '../../../console/components/lists/table.tsx'
 import { load } from '../../../console/data/load.ts'
 import { useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
 import { useOpen } from '../../../console/routing/open.ts'
 import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
-import { planOf, type Tenant } from '../base/tenant.ts'
 import { text } from '../base/text.ts'
 import { BulkPanel, BulkToolbar, bulkOf, isBulkPermitted } from './bulk.tsx'
+import { columnsOfTenants } from './columns.tsx'
 import { Filters, useFilter } from './filters.tsx'
 import { SampleData } from './sample-data.tsx'
 
 const SEARCH_DELAY_MS = 150
 const NewTenant = lazy(() => load(() => import('./new-tenant.tsx')))
-
-const columns: readonly Column<Tenant>[] = [
-  {
-    key: 'tenant',
-    title: text.columns.tenant,
-    width: '32%',
-    cell: ({ id, name }) => (
-      <span className="two">
-        <span>{name}</span>
-        <code>{id}</code>
-      </span>
-    ),
-  },
-  {
-    key: 'status',
-    title: text.columns.status,
-    cell: ({ status, maintenance }) => (
-      <>
-        <Status state={status} />
-        {maintenance && <Badge tone="warning">{text.inMaintenance}</Badge>}
-      </>
-    ),
-  },
-  { key: 'plan', title: text.columns.plan, cell: (tenant) => planOf(tenant) ?? <span className="faint">–</span> },
-  { key: 'isolation', title: text.columns.isolation, cell: ({ isolation }) => isolation, isMinor: true },
-  { key: 'placement', title: text.columns.placement, cell: ({ placement }) => placement, isMinor: true },
-  { key: 'created', title: text.columns.created, cell: ({ createdAt }) => <Time at={createdAt} />, align: 'end' },
-]
 
 export default function Tenants() {
   const { q, sort } = useSearch('tenants.list')
@@ -57,6 +27,7 @@ export default function Tenants() {
   const { filter, isFiltered, clear } = useFilter()
   const panel = useOpen()
   const selection = useMemo(() => new Selection(), [])
+  const columns = useMemo(columnsOfTenants, [])
   const list = useList('tenants.list', { query: { ...filter, sort, limit: 100 } })
   const bulkId = bulkOf(panel.id)
   const openNew = isPermitted('tenants.create') && (
@@ -76,6 +47,7 @@ export default function Tenants() {
         </div>
         <Table
           label={text.tenants}
+          name="tenants"
           kind="tenant"
           columns={columns}
           list={list}

@@ -1,5 +1,6 @@
 /** Columns of lists of transfers. */
 import { Status } from '../../../console/components/base/status.tsx'
+import { formatNumber } from '../../../console/components/base/text.ts'
 import { Time } from '../../../console/components/base/time.tsx'
 import type { Column } from '../../../console/components/lists/table.tsx'
 import { tenantHref } from '../../../console/routing/links.ts'
@@ -38,6 +39,27 @@ const COLUMNS: readonly Column<TransferOf>[] = [
     title: text.columns.target,
     isMinor: true,
     cell: ({ isolation, placement }) => `${isolation} · ${placement}`,
+  },
+  {
+    key: 'attempts',
+    title: text.columns.attempts,
+    align: 'end',
+    isDefault: false,
+    cell: ({ attempts }) => formatNumber(attempts),
+  },
+  {
+    key: 'started',
+    title: text.columns.started,
+    align: 'end',
+    isDefault: false,
+    cell: ({ startedAt }) => <Time at={startedAt} />,
+  },
+  {
+    key: 'finished',
+    title: text.columns.finished,
+    align: 'end',
+    isDefault: false,
+    cell: ({ finishedAt }) => <Time at={finishedAt} />,
   },
   { key: 'created', title: text.columns.created, align: 'end', cell: ({ createdAt }) => <Time at={createdAt} /> },
 ]

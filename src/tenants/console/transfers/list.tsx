@@ -51,6 +51,7 @@ export default function Transfers() {
       </div>
       <Table
         label={text.transfers}
+        name="transfers"
         kind="transfer"
         columns={columnsOf({ hasTenant: true })}
         list={list}

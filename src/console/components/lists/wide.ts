@@ -1,0 +1,11 @@
+/** Marks a table that is wider than its place: its region scrolls sideways then. Only then, because the header of a region that scrolls does not stay. */
+export function watchWidth(region: HTMLElement | null): (() => void) | undefined {
+  const table = region?.querySelector('table')
+  if (!region || !table) return undefined
+  const observer = new ResizeObserver(() => {
+    region.toggleAttribute('data-wide', table.offsetWidth > region.clientWidth)
+  })
+  observer.observe(region)
+  observer.observe(table)
+  return () => observer.disconnect()
+}
