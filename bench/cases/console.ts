@@ -1,8 +1,9 @@
-/** Benchmark of the console in a browser: 100,000 tenants against 600, a slow client, and the size of its scripts. */
+/** Benchmark of the console in a browser: 100,000 tenants against 600, a slow client and the size of its scripts against other products. */
 import type { Browser, CDPSession, Page } from 'playwright-core'
 import { createHttp } from '../../src/http/app.ts'
 import { serveNode } from '../../src/http/hosts/node.ts'
 import { launchBrowser } from '../../test/support/browser.ts'
+import { PEERS, servePeer } from '../console-peers.ts'
 import { alternate, type Bench, median, RUNS, timed } from '../measure.ts'
 import { fillRegistry, TOKEN, withTenancy } from '../tenancy.ts'
 
@@ -61,6 +62,12 @@ export const consoleScreens = {
         const slow: number[] = []
         for (let run = 0; run < runs; run++) slow.push(await slowRows(browser, all))
         const { bytes, requests, rows } = await sizes(browser, all)
+        const peers = []
+        for (const peer of PEERS) {
+          say(`console: the scripts of ${peer.name}`)
+          await using served = await servePeer(peer)
+          peers.push({ name: peer.name, ...(await slowScripts(browser, served.url, runs)) })
+        }
         const ms = (value: number) => `${Math.round(value)} ms`
         return [
           compared('console, rows after navigation start', 'rows'),
@@ -77,6 +84,25 @@ export const consoleScreens = {
           },
           { name: 'console, scripts before the first rows', value: `${(bytes / 1_024).toFixed(1)} kB`, goal: '150 kB' },
           { name: 'console, requests before the first rows', value: String(requests) },
+          ...peers.flatMap(({ name, ...peer }) => [
+            {
+              name: 'console, scripts before the first rows',
+              against: `${name}, first scripts`,
+              unit: 'kB',
+              ours: bytes / 1_024,
+              reference: peer.bytes / 1_024,
+              ratio: peer.bytes / bytes,
+              goal: 1,
+            },
+            {
+              name: 'console, rows at CPU ÷ 4, 1.6 Mbit/s, 150 ms',
+              against: `${name}, scripts loaded, no data`,
+              unit: 'ms',
+              ours: median(slow),
+              reference: peer.ms,
+              ratio: peer.ms / median(slow),
+            },
+          ]),
           { name: 'console, rows in the document', value: String(rows), goal: `at most ${MAX_ROWS}` },
         ]
       }),
@@ -147,6 +173,30 @@ async function visit(browser: Browser, url: string, tenants: number): Promise<Ti
 
 async function slowRows(browser: Browser, url: string): Promise<number> {
   const { page, context, client } = await open(browser, url)
+  await slowDown(client)
+  const ms = await shown(page, url)
+  await context.close()
+  return ms
+}
+
+/** Bytes of the scripts of a page, and the median time until they have run. */
+async function slowScripts(browser: Browser, url: string, runs: number): Promise<{ bytes: number; ms: number }> {
+  const times: number[] = []
+  let bytes = 0
+  for (let run = 0; run < runs; run++) {
+    const context = await browser.newContext({ locale: 'en-US' })
+    const page = await context.newPage()
+    await slowDown(await context.newCDPSession(page))
+    await page.goto(url, { waitUntil: 'load' })
+    times.push(await page.evaluate('performance.now()'))
+    bytes = await page.evaluate(`performance.getEntriesByType('resource')
+      .reduce((sum, { name, encodedBodySize }) => sum + (name.endsWith('.js') ? encodedBodySize : 0), 0)`)
+    await context.close()
+  }
+  return { bytes, ms: median(times) }
+}
+
+async function slowDown(client: CDPSession): Promise<void> {
   await client.send('Emulation.setCPUThrottlingRate', { rate: 4 })
   const bytesPerSecond = 1_600_000 / 8
   await client.send('Network.emulateNetworkConditions', {
@@ -155,9 +205,6 @@ async function slowRows(browser: Browser, url: string): Promise<number> {
     downloadThroughput: bytesPerSecond,
     uploadThroughput: bytesPerSecond,
   })
-  const ms = await shown(page, url)
-  await context.close()
-  return ms
 }
 
 async function sizes(browser: Browser, url: string) {
