@@ -144,11 +144,12 @@ describe('the columns of a table', () => {
   test('that are wider than the page scroll sideways, and the first one stays', limit, async () => {
     await using console = await opened.open(`/tenants?columns=${ALL}`, { width: 1024 })
     const page = await openList(console)
-    const first = page.getByRole('rowheader').first()
-    const before = await first.boundingBox()
-    await page.locator('.table-scroll[data-wide]').evaluate('(region) => void (region.scrollLeft = 10_000)')
-    expect((await first.boundingBox())?.x).toBeLessThanOrEqual(before?.x ?? 0)
-    expect((await first.boundingBox())?.x).toBeGreaterThan(0)
+    const start = async (role: 'rowheader' | 'columnheader', name: string) =>
+      (await page.getByRole(role, { name }).first().boundingBox())?.x ?? Number.NaN
+    const [first, second] = [await start('rowheader', 'Tenant 700'), await start('columnheader', 'Created')]
+    await page.locator('.table-scroll[data-wide]').evaluate((region: any) => region.scrollTo({ left: 10_000 }))
+    expect(await start('columnheader', 'Created')).toBeLessThan(second - 100)
+    expect(await start('rowheader', 'Tenant 700')).toBeGreaterThan(first - 60) // the cell with the checkbox leaves
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
     await page.goto(`${PREFIX}/console/tenants`)
     await openList(console)

@@ -3,6 +3,7 @@ import { readFile } from 'node:fs/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import {
   type OpenedConsole,
+  PREFIX,
   READER,
   SETUP_LIMIT_MS,
   STEP_LIMIT_MS,
@@ -52,6 +53,18 @@ test('the navigation opens the tenants in dunning, and the key e saves them as C
   await page.locator(`tr[data-id="${paying.tenantId}"]`).waitFor()
   await page.reload()
   await page.locator(`tr[data-id="${paying.tenantId}"]`).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('the list of tenants has a column of dunning, with one read for all rows', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/')
+  const { page } = console
+  const reads: string[] = []
+  page.on('request', (request) => request.url().includes('/billing?dunning=open') && reads.push(request.url()))
+  await page.goto(`${PREFIX}/console/tenants?columns=tenant,dunning`)
+  await page.locator(`tr[data-id="${owing.tenantId}"]`).getByText('Payment retrying').waitFor()
+  expect(await page.locator(`tr[data-id="${paying.tenantId}"] td[data-title=Dunning]`).innerText()).toBe('–')
+  expect(reads).toHaveLength(1)
   expect(console.complaints).toEqual([])
 })
 

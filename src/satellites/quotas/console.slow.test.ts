@@ -4,6 +4,7 @@ import {
   axeViolations,
   type OpenedConsole,
   openConsole,
+  PREFIX,
   SETUP_LIMIT_MS,
   STEP_LIMIT_MS,
 } from '../../../test/console/console.fixture.ts'
@@ -69,6 +70,21 @@ test('the use of a quota is reset after the id of the tenant is typed', { timeou
   await page.keyboard.press('Enter')
   await page.getByText('seats is reset').waitFor()
   expect(await read('globex')).toMatchObject({ usage: { seats: 0, exports: 11 } })
+  expect(console.complaints).toEqual([])
+})
+
+test('the list of tenants has a column of the most used quota, with one read for all rows', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/')
+  const { page } = console
+  const reads: string[] = []
+  page.on('request', (request) => request.url().includes('/tenant-quotas') && reads.push(request.url()))
+  await page.goto(`${PREFIX}/console/tenants?columns=tenant,quotas`)
+  await page.locator('tr[data-id=acme]').getByText('85% exports').waitFor()
+  await page.locator('tr[data-id=globex]').getByText('110% exports').waitFor()
+  expect(await page.locator('tr[data-id=empty] td[data-title="Quotas above 80 %"]').innerText()).toBe('–')
+  expect(reads).toHaveLength(1)
   expect(console.complaints).toEqual([])
 })
 

@@ -160,6 +160,56 @@ test('a delivery shows attempts on the schedule, their difference, and those wit
   expect(console.complaints).toEqual([])
 })
 
+test('the attempts of a delivery fit the page from 1024 px on, and are a list at 390 px', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await data.console.open(acme(`/${data.ids.failing}/deliveries/${data.ids.failed}`))
+  const { page } = console
+  const attempts = page.getByRole('table', { name: 'Attempts' })
+  await attempts.getByRole('link', { name: 'Attempt 1' }).waitFor()
+  for (const width of [1440, 1280, 1024]) {
+    await page.setViewportSize({ width, height: 800 })
+    expect(await attempts.getByRole('columnheader').allInnerTexts()).toEqual([
+      'Attempt',
+      'Response',
+      'Started',
+      'Duration',
+    ])
+    const { isCut, isAligned } = await attempts.evaluate((table: any) => {
+      const endOf = (cell: string): number => table.querySelector(cell).getBoundingClientRect().right
+      const { scrollWidth, clientWidth } = table.parentElement
+      return {
+        isCut: scrollWidth > clientWidth,
+        isAligned: endOf('thead th:last-child') === endOf('tbody td:last-child'),
+      }
+    })
+    expect({ width, isCut, isAligned }).toEqual({ width, isCut: false, isAligned: true })
+  }
+  await page.setViewportSize({ width: 390, height: 844 })
+  expect(await attempts.getByRole('columnheader').count()).toBe(0)
+  await attempts.getByRole('link', { name: 'Attempt 2' }).click()
+  await page.getByRole('region', { name: 'Attempt 2' }).getByText('127.0.0.1', { exact: false }).first().waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('the list of tenants has a column of failing subscriptions, with one read for all rows', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await data.console.tenancy.kernel.database.sql(
+    `update multitenancy.webhook_subscriptions set failing_since = now() - interval '2 hours' where id = $1`,
+    [data.ids.failing],
+  )
+  await using console = await data.console.open('/')
+  const { page } = console
+  const reads: string[] = []
+  page.on('request', (request) => request.url().includes('/attention?kind=webhookFailing') && reads.push(request.url()))
+  await page.goto(`${PREFIX}/console/tenants?columns=tenant,webhooks`)
+  await page.locator('tr[data-id=acme]').getByText('1 subscription').waitFor()
+  expect(await page.locator('tr[data-id=globex] td[data-title="Failing webhooks"]').innerText()).toBe('–')
+  expect(reads).toHaveLength(1)
+  expect(console.complaints).toEqual([])
+})
+
 test('markup and bidirectional text of a receiver and a payload are shown as text', { timeout: LIMIT_MS }, async () => {
   const [delivery] = (await call('GET', acme(`/${data.ids.disabled}/deliveries`))).data
   await using console = await data.console.open(`${acme()}/${data.ids.disabled}/deliveries/${delivery.id}`)
