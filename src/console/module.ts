@@ -103,16 +103,16 @@ export interface GlobalKey extends Needing {
 }
 
 /** A column that a module adds to the list of tenants. It is shown if the user chooses it. */
-export interface TenantColumn<Read extends OperationName = any> extends Needing {
+export interface TenantColumn extends Needing {
   /** Its name in the address. */
   readonly key: string
   readonly title: string
   readonly align?: 'end'
   /** The call whose result all cells show: one request for the whole column. */
-  readonly read?: Read
-  readonly input?: Input<Read>
+  readonly read?: OperationName
+  readonly input?: Input<any>
   /** A cell. `data` is the result, undefined before the first response. */
-  readonly view: View<ColumnProps<Read>>
+  readonly view: View<ColumnProps>
 }
 
 export interface ColumnProps<Read extends OperationName = any> {

@@ -198,14 +198,14 @@ describe.each([
     for (const description of ['Warehouse', 'Accounting']) {
       await call('PUT', `${tenant}/webhooks/${webhookId}`, { description })
     }
-    for (const [path, heading, action, previous] of [
-      [tenant, `${id} Holding`, 'tenants.update', `${id} Corp`],
-      [`${tenant}/flags/old-editor`, 'old-editor', 'featureFlags.set', '25'],
-      [`${tenant}/webhooks/${webhookId}`, '127.0.0.1', 'webhooks.update', 'Warehouse'],
+    for (const [path, heading, action, previous, history] of [
+      [tenant, `${id} Holding`, 'tenants.update', `${id} Corp`, /^History of .+ Holding$/],
+      [`${tenant}/flags/old-editor`, 'old-editor', 'featureFlags.set', '25', /^History of old-editor$/],
+      [`${tenant}/webhooks/${webhookId}`, '127.0.0.1', 'webhooks.update', 'Warehouse', /^History of http/],
     ] as const) {
       await page.goto(`${data.origin}/admin/multitenancy/console${path}`)
       await page.getByRole('heading', { name: heading }).waitFor()
-      await operator.use(['h'], page.getByRole('button', { name: 'History' }).last())
+      await operator.use(['h'], page.getByRole('button', { name: history }))
       const entry = page.getByRole('complementary', { name: action })
       await entry.locator('del', { hasText: previous }).waitFor()
       await entry.getByText('admin', { exact: true }).waitFor()

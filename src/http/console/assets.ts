@@ -59,7 +59,7 @@ async function built(folder: string): Promise<Assets> {
     const program = join(import.meta.dirname, 'build.ts')
     await promisify(execFile)(process.execPath, ['--conditions=tenantry-source', program, folder], {
       timeout: BUILD_TIMEOUT_MS,
-      env: { ...process.env, NODE_ENV: 'production', NODE_OPTIONS: '' },
+      env: { ...process.env, NODE_OPTIONS: '' },
     })
   }
   return read(folder)

@@ -28,7 +28,7 @@ const FIRST = [
   { name: 'libraries', test: /node_modules\/(react|react-dom|scheduler|@tanstack|use-sync-external-store)\// },
   {
     name: 'core',
-    test: /src\/console\/((api|data|routing|components\/(base|lists))\/|(module|components\/(actions|layers|menu|panel|select|slots))\.tsx?$)/,
+    test: /src\/console\/((api|data|routing|components\/(base|lists))\/(?!column-choices)|(module|components\/(actions|layers|menu|panel|select|slots))\.tsx?$)/,
   },
 ]
 
@@ -136,6 +136,7 @@ function moveTo(stage: string, folder: string): void {
 const nameOf = (file: string): string => file.split('/').at(-3) ?? file
 
 if (process.argv[1] === import.meta.filename) {
+  process.env.NODE_ENV = 'production' // otherwise Vite resolves development files of libraries
   const [folder = '', ...options] = process.argv.slice(2)
   await buildConsole(folder, {
     isPublished: options.includes('--published'),

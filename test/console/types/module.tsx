@@ -4,6 +4,7 @@ import {
   type ActionProps,
   Button,
   type Column,
+  type ColumnProps,
   Confirm,
   defineConsoleModule,
   Empty,
@@ -52,7 +53,13 @@ declare module 'tenantry/console' {
 
 const columns: readonly Column<Note>[] = [
   { key: 'text', title: 'Note', cell: ({ text }) => text, isLong: true },
-  { key: 'created', title: 'Created', align: 'end', cell: ({ createdAt }) => <Time at={createdAt} /> },
+  {
+    key: 'created',
+    title: 'Created',
+    align: 'end',
+    cell: ({ createdAt }) => <Time at={createdAt} />,
+    isDefault: false,
+  },
 ]
 
 function Notes() {
@@ -118,6 +125,12 @@ function DeleteNote({ target, onClose }: ActionProps<Note & { readonly tenantId:
   )
 }
 
+const Share = ({ tenant, data }: ColumnProps<'notes.count'>) => (
+  <>
+    {tenant.name}: {data?.notes.toFixed()}
+  </>
+)
+
 export default defineConsoleModule({
   name: 'notes',
   screens: [
@@ -136,6 +149,15 @@ export default defineConsoleModule({
       needs: ['notes.list'],
       search: 'notes.list',
       view: async () => ({ default: Notes }),
+    },
+  ],
+  columns: [
+    {
+      key: 'notes',
+      title: 'Notes',
+      needs: ['notes.count'],
+      read: 'notes.count',
+      view: async () => ({ default: Share }),
     },
   ],
   actions: [
@@ -167,6 +189,11 @@ export function Rejected() {
   const view = async () => ({ default: Count })
   // @ts-expect-error no operation has this name
   defineConsoleModule({ name: 'notes', tabs: [{ path: 'notes', title: 'Notes', needs: ['notes.unknown'], view }] })
+  defineConsoleModule({
+    name: 'notes',
+    // @ts-expect-error no operation has this name
+    columns: [{ key: 'notes', title: 'Notes', needs: [], read: 'notes.unknown', view }],
+  })
   const wrong: Result<'notes.count'> = {
     // @ts-expect-error the number is a text
     notes: '1',

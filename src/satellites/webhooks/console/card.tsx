@@ -1,8 +1,9 @@
-/** Card on the overview of a tenant: deliveries of a day, and subscriptions that fail. */
+/** Subscriptions that fail: on the card of a tenant's overview, with the deliveries of a day, and in a column of the list of tenants. */
 import { Card } from '../../../console/components/base/page.tsx'
-import { Status } from '../../../console/components/base/status.tsx'
+import { Absent, Status } from '../../../console/components/base/status.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
+import type { ColumnProps } from '../../../console/module.ts'
 import { hrefOf } from './api.ts'
 import { Bars } from './bars.tsx'
 import { text } from './text.ts'
@@ -32,5 +33,18 @@ export default function WebhooksCard({ id }: { id: string }) {
         </>
       )}
     </Card>
+  )
+}
+
+export function FailingCell({ tenant: { id }, data }: ColumnProps<'attention.list'>) {
+  if (!data) return null
+  const { data: entries, totals, failed } = data
+  const count = entries.filter(({ tenantId }) => tenantId === id).length
+  const isComplete = failed.length === 0 && totals.every(({ total }) => total <= entries.length)
+  if (count === 0) return <Absent isUnknown={!isComplete} />
+  return (
+    <Status state="failing" tone="bad">
+      {text.subscriptions(count)}
+    </Status>
   )
 }

@@ -69,7 +69,7 @@ export default defineConsoleModule({
       needs: ['webhooks.list', 'attention.list'],
       read: 'attention.list',
       input: { query: { kind: 'webhookFailing' } },
-      view: () => import('./column.tsx'),
+      view: async () => ({ default: (await import('./card.tsx')).FailingCell }),
     },
   ],
   actions,

@@ -1,5 +1,6 @@
 /** Columns of the list of tenants: its own, and those of modules. */
-import { Badge, Status } from '../../../console/components/base/status.tsx'
+import { ProblemView } from '../../../console/components/base/problem.tsx'
+import { Absent, Badge, Status } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
 import type { Column } from '../../../console/components/lists/columns.ts'
 import { lazyView } from '../../../console/components/slots.tsx'
@@ -34,7 +35,7 @@ const own: readonly Column<Tenant>[] = [
       </>
     ),
   },
-  { key: 'plan', title: titles.plan, cell: (tenant) => planOf(tenant) ?? <span className="faint">–</span> },
+  { key: 'plan', title: titles.plan, cell: (tenant) => planOf(tenant) ?? <Absent /> },
   { key: 'isolation', title: titles.isolation, cell: ({ isolation }) => isolation, isDefault: false },
   { key: 'placement', title: titles.placement, cell: ({ placement }) => placement, isMinor: true },
   {
@@ -42,7 +43,7 @@ const own: readonly Column<Tenant>[] = [
     title: titles.domains,
     isDefault: false,
     cell: ({ domains }) => {
-      if (domains.length === 0) return <span className="faint">–</span>
+      if (domains.length === 0) return <Absent />
       const more = domains.length - SHOWN_DOMAINS
       return (
         <span title={domains.join('\n')}>
@@ -58,7 +59,12 @@ const own: readonly Column<Tenant>[] = [
     isDefault: false,
     cell: ({ maintenance }) => <Time at={maintenance?.since} />,
   },
-  { key: 'failure', title: titles.failure, isDefault: false, cell: ({ failure }) => <Code value={failure?.code} /> },
+  {
+    key: 'failure',
+    title: titles.failure,
+    isDefault: false,
+    cell: ({ failure }) => (failure ? <code>{failure.code}</code> : <Absent />),
+  },
   time('activated', text.activatedAt, ({ activatedAt }) => activatedAt),
   time('suspended', text.suspendedAt, ({ suspendedAt }) => suspendedAt),
   time('deleted', text.deletedAt, ({ deletedAt }) => deletedAt),
@@ -70,33 +76,22 @@ function time(key: string, title: string, timeOf: (tenant: Tenant) => string | n
   return { key, title, align: 'end', isDefault: false, cell: (tenant) => <Time at={timeOf(tenant)} /> }
 }
 
-const Code = ({ value }: { value: string | undefined }) =>
-  value === undefined ? <span className="faint">–</span> : <code>{value}</code>
-
 /** A column of a module: its source reads for all cells, which observe the result. */
 function columnOf({ key, title, align, read, input = {}, view }: TenantColumn): Column<Tenant> {
   const View = lazyView(view)
-  const Observed = ({ tenant }: { tenant: Tenant }) => (
+  const column = { key, title, ...(align ? { align } : {}), isDefault: false }
+  if (read === undefined) return { ...column, cell: (tenant) => <View tenant={tenant} data={undefined} /> }
+  const Cell = ({ tenant }: { tenant: Tenant }) => (
     <View tenant={tenant} data={useOperation(read, input, { enabled: false }).data} />
   )
-  return {
-    key,
-    title,
-    ...(align ? { align } : {}),
-    isDefault: false,
-    ...(read === undefined
-      ? { cell: (tenant) => <View tenant={tenant} data={undefined} /> }
-      : {
-          cell: (tenant) => <Observed tenant={tenant} />,
-          Source() {
-            void useOperation(read, input).data
-            return null
-          },
-        }),
+  const Source = () => {
+    const { data, error, refetch } = useOperation(read, input)
+    return error && !data ? <ProblemView error={error} onRetry={refetch} isCompact /> : null
   }
+  return { ...column, cell: (tenant) => <Cell tenant={tenant} />, Source }
 }
 
-/** The one before the last is for columns of modules: times are at the end. */
+/** Times are at the end. */
 export const columnsOfTenants = (): readonly Column<Tenant>[] => {
   const ofModules = tenantColumns()
     .filter((one) => !own.some(({ key }) => key === one.key))
