@@ -16,6 +16,8 @@ export interface QuotaSnapshot {
   readonly plan: string
   readonly limits: Readonly<Record<string, number>>
   readonly usage: Readonly<Record<string, number>>
+  /** Quotas whose usage is a gauge. */
+  readonly gauges: readonly string[]
 }
 
 export interface QuotaResult {

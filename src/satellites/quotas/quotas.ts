@@ -141,7 +141,8 @@ export class Quotas<Quota extends string = string> {
     const { today, gauges } = await this.#written(this.#kernel.store.counters.readAll(tenantId))
     const names = new Set([...limits.keys(), ...today.keys(), ...gauges.keys()])
     const usage = [...names].sort().map((name) => [name, today.get(name) ?? gauges.get(name) ?? 0] as const)
-    return { plan, limits: Object.fromEntries(limits), usage: Object.fromEntries(usage) }
+    const ofGauges = [...gauges.keys()].filter((name) => !today.has(name)).sort()
+    return { plan, limits: Object.fromEntries(limits), usage: Object.fromEntries(usage), gauges: ofGauges }
   }
 
   /** Sets counter and gauge of a quota to 0; of all quotas if no quota is named. */

@@ -25,4 +25,5 @@ export default defineConsoleModule({
       view: () => import('./tenant.tsx'),
     },
   ],
+  cards: [{ needs: ['metrics.sums'], order: 20, view: () => import('./card.tsx') }],
 })

@@ -28,7 +28,7 @@ export default function WebhooksCard({ id }: { id: string }) {
               </Status>
             )}
           </p>
-          {isPermitted('webhooks.stats') && <Bars tenantId={id} isCompact />}
+          {isPermitted('webhooks.stats') && <Bars tenantId={id} />}
         </>
       )}
     </Card>

@@ -4,11 +4,10 @@ import { validTime } from '../../../console/components/base/local-time.ts'
 import { PageHeader } from '../../../console/components/base/page.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
-import { href } from '../../../console/routing/links.ts'
 import { useSearch } from '../../../console/routing/router.tsx'
 import { hrefOf } from './api.ts'
-import { Bars } from './bars.tsx'
 import { DeliveryList } from './delivery-list.tsx'
+import { Statistics } from './statistics.tsx'
 import { text } from './text.ts'
 
 export default function Deliveries() {
@@ -21,14 +20,7 @@ export default function Deliveries() {
       <PageHeader title={text.deliveries}>
         {isPermitted('hostWebhooks.list') && <LinkButton href={hrefOf(null)}>{text.hostWebhooks}</LinkButton>}
       </PageHeader>
-      {isPermitted('webhooks.stats') && (
-        <Bars
-          tenantId={tenantId}
-          from={from}
-          to={to}
-          hrefOf={(window) => href('/deliveries', { ...query, ...window })}
-        />
-      )}
+      {isPermitted('webhooks.stats') && <Statistics tenantId={tenantId} from={from} to={to} />}
       <DeliveryList list={list} query={query} />
     </>
   )

@@ -20,10 +20,10 @@ import { useOpen } from '../../../console/routing/open.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
 import { useParams, useSearch } from '../../../console/routing/router.tsx'
 import { hrefOf, kindOf, operationOf, paramsOf, useOwner, type Webhook } from './api.ts'
-import { Bars } from './bars.tsx'
 import { DeliveryList } from './delivery-list.tsx'
 import { EditSubscription } from './forms.tsx'
 import { Header, PartHeading } from './frame.tsx'
+import { Statistics } from './statistics.tsx'
 import { Health } from './subscriptions.tsx'
 import { text } from './text.ts'
 
@@ -58,12 +58,7 @@ export default function Subscription() {
           </Card>
           {isPermitted('webhooks.stats') && (
             <Card title={text.stats}>
-              <Bars
-                webhookId={webhookId}
-                from={from}
-                to={to}
-                hrefOf={(window) => hrefOf(owner, webhookId, undefined, { ...query, ...window })}
-              />
+              <Statistics webhookId={webhookId} from={from} to={to} />
             </Card>
           )}
         </div>

@@ -2,6 +2,7 @@
 import { counted, formatNumber } from '../../../console/components/base/text.ts'
 
 const seconds = (ms: number) => new Intl.NumberFormat('en', { maximumFractionDigits: 1 }).format(ms / 1_000)
+const duration = (ms: number) => (ms < 1_000 ? `${formatNumber(ms)} ms` : `${seconds(ms)} s`)
 
 export const text = {
   webhooks: 'Webhooks',
@@ -155,15 +156,15 @@ export const text = {
   period: (from: string, to: string) => `${from} to ${to}`,
   now: 'now',
   estimated: 'Estimated from a sample',
-  asTable: 'As a table',
   outcomes: { delivered: 'Delivered', failed: 'Failed', waiting: 'Waiting' },
+  responseTimes: 'Response times of receivers',
+  responseTimesSummary: (slowest: number) => `The 95th percentile is at most ${duration(slowest)}.`,
   p95: 'p95',
   p50: 'p50',
-  start: 'Start',
-  ms: (ms: number | null) => (ms === null ? '–' : ms < 1_000 ? `${formatNumber(ms)} ms` : `${seconds(ms)} s`),
+  ms: duration,
+  atMost: (ms: number) => `≤ ${duration(ms)}`,
   summary: (delivered: number, failed: number, waiting: number) =>
     `${formatNumber(delivered)} delivered, ${formatNumber(failed)} failed, ${formatNumber(waiting)} waiting`,
-  showStep: 'Show deliveries',
 
   sameFailure: 'Same failure',
   nextRetry: 'Next attempt',
