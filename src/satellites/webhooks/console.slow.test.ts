@@ -49,7 +49,7 @@ test('charts show outcomes and response times by hour, and a selection of hours 
   await using console = await data.console.open('/deliveries')
   const { page } = console
   const outcomes = page.locator('.chart').first()
-  const plot = outcomes.getByRole('slider', { name: 'Deliveries, Last 24 hours' })
+  const plot = outcomes.getByRole('slider', { name: 'Deliveries of the last 24 hours' })
   await outcomes.locator('.u-over').waitFor()
   await page.getByRole('slider', { name: 'Response times of receivers' }).waitFor()
   const { data: hours } = await call('GET', '/webhook-stats')

@@ -32,14 +32,14 @@ export function Statistics(query: StatisticsProps) {
   if (!data) return <Skeleton rows={4} />
   const steps = data.data
   const shared = { starts: steps.map(({ at }) => at), step: data.step, onSelect: setSearch }
-  const period = from ? text.period(exactTime(from), to ? exactTime(to) : text.now) : text.last24
+  const caption = from ? text.deliveriesOf(exactTime(from), to ? exactTime(to) : text.now) : text.deliveriesOfDay
   const sums = OUTCOMES.map((outcome) => sumOf(steps, outcome))
   const [delivered = 0, failed = 0, waiting = 0] = sums
   return (
     <div className="charts">
       <Chart
         {...shared}
-        caption={`${text.deliveries}, ${period}${data.isEstimated ? ` · ${text.estimated}` : ''}`}
+        caption={data.isEstimated ? `${caption} · ${text.estimated}` : caption}
         summary={`${text.stats}: ${text.summary(delivered, failed, waiting)}.`}
         series={OUTCOMES.map((outcome, index) => ({
           label: text.outcomes[outcome],

@@ -153,7 +153,8 @@ export const text = {
 
   stats: 'Outcome by time of dispatch',
   last24: 'Last 24 hours',
-  period: (from: string, to: string) => `${from} to ${to}`,
+  deliveriesOfDay: 'Deliveries of the last 24 hours',
+  deliveriesOf: (from: string, to: string) => `Deliveries, ${from} to ${to}`,
   now: 'now',
   estimated: 'Estimated from a sample',
   outcomes: { delivered: 'Delivered', failed: 'Failed', waiting: 'Waiting' },
