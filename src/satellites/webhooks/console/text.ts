@@ -1,8 +1,6 @@
 /** Texts of the screens of webhooks. */
 import { counted, formatNumber } from '../../../console/components/base/text.ts'
-
-const seconds = (ms: number) => new Intl.NumberFormat('en', { maximumFractionDigits: 1 }).format(ms / 1_000)
-const duration = (ms: number) => (ms < 1_000 ? `${formatNumber(ms)} ms` : `${seconds(ms)} s`)
+import { duration, seconds } from './statistics/text.ts'
 
 export const text = {
   webhooks: 'Webhooks',
@@ -151,21 +149,8 @@ export const text = {
   noMatch: 'No delivery matches',
   noMatchText: 'Remove a filter, or choose a longer time.',
 
-  stats: 'Outcome by time of dispatch',
-  last24: 'Last 24 hours',
-  deliveriesOfDay: 'Deliveries of the last 24 hours',
-  deliveriesOf: (from: string, to: string) => `Deliveries, ${from} to ${to}`,
-  now: 'now',
-  estimated: 'Estimated from a sample',
-  outcomes: { delivered: 'Delivered', failed: 'Failed', waiting: 'Waiting' },
-  responseTimes: 'Response times of receivers',
-  responseTimesSummary: (slowest: number) => `The 95th percentile is at most ${duration(slowest)}.`,
-  p95: 'p95',
-  p50: 'p50',
+  statistics: 'Statistics',
   ms: duration,
-  atMost: (ms: number) => `≤ ${duration(ms)}`,
-  summary: (delivered: number, failed: number, waiting: number) =>
-    `${formatNumber(delivered)} delivered, ${formatNumber(failed)} failed, ${formatNumber(waiting)} waiting`,
 
   sameFailure: 'Same failure',
   nextRetry: 'Next attempt',

@@ -1,5 +1,5 @@
 /** Sums of outcomes over the steps of statistics. */
-import type { Result } from '../../../console/api/contract.ts'
+import type { Result } from '../../../../console/api/contract.ts'
 
 export const OUTCOMES = ['delivered', 'failed', 'waiting'] as const
 export type Outcome = (typeof OUTCOMES)[number]

@@ -1,7 +1,7 @@
 /** Outcomes of the deliveries of 24 hours as bars, for a card. */
-import { formatNumber } from '../../../console/components/base/text.ts'
-import { exactTime } from '../../../console/components/base/time.tsx'
-import { useOperation } from '../../../console/data/queries.ts'
+import { formatNumber } from '../../../../console/components/base/text.ts'
+import { exactTime } from '../../../../console/components/base/time.tsx'
+import { useOperation } from '../../../../console/data/queries.ts'
 import { OUTCOMES, sumOf } from './outcomes.ts'
 import { text } from './text.ts'
 
