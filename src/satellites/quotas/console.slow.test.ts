@@ -8,11 +8,9 @@ import {
   STEP_LIMIT_MS,
 } from '../../../test/console/console.fixture.ts'
 import { describeScreens } from '../../../test/console/screens.fixture.ts'
-import { metrics } from '../metrics/index.ts'
 import { quotas } from './index.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS
-const DAY_MS = 86_400_000
 const LONG = 'exports-of-a-quota-with-a-long-name'
 
 let opened: OpenedConsole
@@ -23,12 +21,7 @@ beforeAll(async () => {
     pro: { limits: { exports: 100, seats: 50 } },
     enterprise: { limits: {} },
   }
-  opened = await openConsole(
-    inject('postgresUrl'),
-    [quotas(), metrics()],
-    {},
-    { plans: { defaultPlan: 'free', definitions } },
-  )
+  opened = await openConsole(inject('postgresUrl'), [quotas()], {}, { plans: { defaultPlan: 'free', definitions } })
   const { call } = opened
   for (const [id, name] of [
     ['acme', 'Acme'],
@@ -43,9 +36,6 @@ beforeAll(async () => {
   await use('globex', 'exports', 11)
   await use('globex', 'seats', 1)
   await use('globex', 'mails', 40)
-  await opened.tenancy.kernel.database.sql(
-    "insert into multitenancy.metric_sums (day, tenant_id, key, incarnation, value) values (current_date - 3, 'globex', 'mails', gen_random_uuid(), 28)",
-  )
   await (opened.tenancy as any).quotas.usageRecords.write()
 }, SETUP_LIMIT_MS)
 afterAll(() => opened?.[Symbol.asyncDispose]())
@@ -109,16 +99,6 @@ test('the ranking is filtered, and the key p changes the plan of the selected ro
   await page.getByRole('button', { name: 'Clear all' }).click()
   await page.getByRole('button', { name: '100% and more' }).click()
   await page.getByRole('link', { name: 'Acme' }).waitFor({ state: 'detached' })
-  expect(console.complaints).toEqual([])
-})
-
-test('a gauge has a forecast if a metric has its name, and none without one', { timeout: LIMIT_MS }, async () => {
-  await using console = await opened.open('/tenants/globex/quotas')
-  const { page } = console
-  const day = new Date(Date.now() + 5 * DAY_MS).toLocaleDateString('en', { dateStyle: 'medium', timeZone: 'UTC' })
-  const forecast = `Used up on about ${day}, at 2 a day: the average of the metric mails in the last 14 full days.`
-  await page.getByText(forecast).waitFor()
-  expect(await page.locator('.quota-forecast').allInnerTexts()).toEqual([forecast])
   expect(console.complaints).toEqual([])
 })
 

@@ -4,6 +4,8 @@
  * - A daily counter: its usage since 00:00 UTC. The counter restarts at 00:00 UTC, so the time is before it, or there is none.
  * - A gauge has no history. Its rate is the daily average of the metric with its name, if the host counts one.
  */
+import type { DailyAmount } from '../../../console/module.ts'
+
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 /** A shorter part of a day has no rate. */
@@ -53,13 +55,7 @@ export function forecastOf({ usage, limit, isGauge, average, now }: ForecastInpu
   return { kind: 'daily', rate: (usage / elapsedMs) * HOUR_MS, days: 0, at }
 }
 
-interface Count {
-  readonly period: string
-  readonly key: string
-  readonly value: number
-}
-
-/** The full days before today, as a query of metrics. */
+/** The full days before today, and the day after the last one. */
 export function rateDays(now: Date): { readonly from: string; readonly to: string } {
   const dateOf = (daysBack: number) => new Date(now.getTime() - daysBack * DAY_MS).toISOString().slice(0, 10)
   return { from: dateOf(RATE_DAYS), to: dateOf(0) }
@@ -68,14 +64,14 @@ export function rateDays(now: Date): { readonly from: string; readonly to: strin
 /**
  * Daily averages by key.
  *
- * @param counts of the full days before `to`, the newest first
- * @param isComplete false: older counts are missing, so the oldest day is left out
+ * @param amounts of the full days before `to`, the newest first
+ * @param isComplete false: older amounts are missing, so the oldest day is left out
  */
-export function averagesOf(counts: readonly Count[], isComplete: boolean, to: string): Map<string, Average> {
-  const oldest = counts.at(-1)?.period
+export function averagesOf(amounts: readonly DailyAmount[], isComplete: boolean, to: string): Map<string, Average> {
+  const oldest = amounts.at(-1)?.period
   if (oldest === undefined) return new Map()
   const days = isComplete ? RATE_DAYS : Math.round((Date.parse(to) - Date.parse(oldest)) / DAY_MS) - 1
-  const known = counts.filter(({ period }) => isComplete || period !== oldest)
+  const known = amounts.filter(({ period }) => isComplete || period !== oldest)
   return new Map(
     [...Map.groupBy(known, ({ key }) => key)].map(([key, own]) => [
       key,

@@ -1,26 +1,29 @@
-/** Forecasts of the quotas of a tenant. Metrics are read if there is a gauge with a limit, and if metrics are enabled. */
+/** Forecasts of the quotas of a tenant. Daily amounts are read if a gauge has a limit, and if a module has them. */
 import { useMemo } from 'react'
 import type { Result } from '../../../console/api/contract.ts'
 import { useOperation } from '../../../console/data/queries.ts'
+import { dailyAmounts } from '../../../console/routing/registry.ts'
 import { averagesOf, type Forecast, forecastOf, rateDays } from './forecast.ts'
 import type { Quota } from './quota.ts'
-
-const MAX_COUNTS = 200
 
 export function useForecasts(
   id: string,
   quotas: Result<'quotas.get'> | undefined,
 ): (quota: Quota) => Forecast | undefined {
-  const period = rateDays(new Date())
-  const { to } = period
-  const { data: counts } = useOperation(
-    'metrics.list',
-    { params: { id }, query: { ...period, limit: MAX_COUNTS } },
-    { enabled: quotas?.gauges.some((gauge) => quotas.limits[gauge] !== undefined) ?? false },
+  const source = dailyAmounts()
+  const days = rateDays(new Date())
+  const { to } = days
+  const hasGauge = quotas?.gauges.some((gauge) => quotas.limits[gauge] !== undefined) ?? false
+  const { data, isPlaceholderData } = useOperation(
+    source?.read ?? 'quotas.get',
+    source?.input(id, days) ?? { params: { id } },
+    { enabled: source !== undefined && hasGauge },
   )
+  const read = isPlaceholderData ? undefined : data // the former amounts can be those of another tenant
   return useMemo(() => {
-    const averages = counts && averagesOf(counts.data, counts.nextCursor === null, to)
+    const found = source && read && source.amountsOf(read)
+    const averages = found && averagesOf(found.amounts, found.isComplete, to)
     return ({ quota, usage, limit, isGauge = false }) =>
       forecastOf({ usage, limit, isGauge, average: averages?.get(quota), now: new Date() })
-  }, [counts, to])
+  }, [source, read, to])
 }
