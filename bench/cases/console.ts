@@ -62,6 +62,10 @@ export const consoleScreens = {
         const slow: number[] = []
         for (let run = 0; run < runs; run++) slow.push(await slowRows(browser, all))
         const { bytes, requests, rows } = await sizes(browser, all)
+        say('console: heap, and calls of its screens')
+        const heap = await heaps(browser, all, quick ? 20 : 200)
+        const calls = await slowestCalls(all, many, quick ? 5 : 100)
+        const mb = (value: number) => `${(value / 1e6).toFixed(1)} MB`
         const peers = []
         for (const peer of PEERS) {
           say(`console: the scripts of ${peer.name}`)
@@ -104,6 +108,13 @@ export const consoleScreens = {
             },
           ]),
           { name: 'console, rows in the document', value: String(rows), goal: `at most ${MAX_ROWS}` },
+          { name: 'console, heap after 200 navigations', value: mb(heap.navigations), goal: '14 MB' },
+          { name: 'console, heap with 600 rows', value: mb(heap.rows), goal: '28 MB' },
+          ...calls.map(({ name, ms: time }) => ({
+            name: `console, ${name}, 95th percentile`,
+            value: ms(time),
+            goal: '100 ms',
+          })),
         ]
       }),
     )
@@ -205,6 +216,57 @@ async function slowDown(client: CDPSession): Promise<void> {
     downloadThroughput: bytesPerSecond,
     uploadThroughput: bytesPerSecond,
   })
+}
+
+/** Bytes of the heap after many navigations, and with as many rows as a list keeps. */
+async function heaps(browser: Browser, url: string, navigations: number) {
+  const { page, context, client } = await open(browser, url)
+  await client.send('Performance.enable')
+  const used = async () => {
+    await client.send('HeapProfiler.collectGarbage')
+    const { metrics } = await client.send('Performance.getMetrics')
+    return metrics.find(({ name }) => name === 'JSHeapUsedSize')?.value ?? Number.NaN
+  }
+  await shown(page, url)
+  for (let count = 0; count < navigations; count++) {
+    const name = count % 2 === 0 ? 'Plans' : 'Tenants'
+    await page.locator('nav').getByRole('link', { name }).click()
+    await page.getByRole('heading', { name, level: 1 }).waitFor()
+  }
+  const after = await used()
+  await shown(page, url)
+  for (let count = await page.locator(ROW).count(); count < MAX_ROWS; count += 50) {
+    await page.getByRole('button', { name: 'Load more', exact: true }).click()
+    await page.locator(ROW).nth(count).waitFor()
+  }
+  const rows = await used()
+  await context.close()
+  return { navigations: after, rows }
+}
+
+/** Each call without its first, which fills caches. */
+async function slowestCalls(url: string, tenants: number, times: number) {
+  const paths = {
+    attention: '/attention',
+    search: `/search?q=tenant-${tenants}`,
+    explanation: `/tenants/tenant-${tenants}/explain`,
+  }
+  const results: { name: string; ms: number }[] = []
+  for (const [name, path] of Object.entries(paths)) {
+    const measured: number[] = []
+    for (let time = 0; time <= times; time++) {
+      measured.push(
+        await timed(async () => {
+          const response = await fetch(url + path, { headers: { 'x-admin-token': TOKEN } })
+          if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+          await response.arrayBuffer()
+        }),
+      )
+    }
+    const sorted = measured.slice(1).toSorted((one, other) => one - other)
+    results.push({ name, ms: sorted[Math.floor(sorted.length * 0.95)] ?? Number.NaN })
+  }
+  return results
 }
 
 async function sizes(browser: Browser, url: string) {

@@ -43,10 +43,25 @@ describe('the budgets', () => {
     expect(sum(new Set(first))).toBeLessThan(150 * KB)
   })
 
+  test('10 kB of scripts for a screen or card of a module, without the chunks that others share', () => {
+    const views = Object.values(index.modules).flatMap((module) =>
+      [...textOf(module).matchAll(/import\(["'`]\.\/([\w.-]+\.js)/g)].map(([, name = '']) => name),
+    )
+    expect(views.length).toBeGreaterThan(20)
+    expect(views.filter((file) => sizeOf(file) >= 10 * KB)).toEqual([])
+  })
+
   test('400 kB in all, 10 kB of styles', () => {
     expect(sum(files.filter((file) => file.endsWith('.js')))).toBeLessThan(400 * KB)
     expect(sum(index.styles)).toBeLessThan(10 * KB)
   })
+})
+
+test('uPlot is in one file, which no other file imports before a chart is shown', () => {
+  const scripts = files.filter((file) => file.endsWith('.js'))
+  const withPlot = scripts.filter((file) => textOf(file).includes('u-cursor-pt'))
+  expect(withPlot).toEqual([expect.stringMatching(/^plot-/)])
+  expect(scripts.filter((file) => !withPlot.includes(file) && withImports(file).has(withPlot[0] ?? ''))).toEqual([])
 })
 
 test('React is in one file, and no code of the server in any', () => {

@@ -2,7 +2,7 @@
 import type { OperationName } from '../api/contract.ts'
 import { registerAnnounced } from '../data/live.ts'
 import { isPermitted } from '../data/session.ts'
-import type { Action, ConsoleModule, Restoration, Screen, Tab, TenantColumn } from '../module.ts'
+import type { Action, ConsoleModule, DailyAmounts, Restoration, Screen, Tab, TenantColumn } from '../module.ts'
 
 interface Needing {
   readonly needs: readonly OperationName[]
@@ -33,6 +33,9 @@ export const bars = () => inOrder(permitted(modules.flatMap((module) => module.b
 export const restorationsOf = (kind: string): Restoration[] =>
   permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
 export const tenantColumns = (): TenantColumn[] => permitted(modules.flatMap(({ columns = [] }) => columns))
+/** Of the first module that has them. */
+export const dailyAmounts = (): DailyAmounts | undefined =>
+  permitted(modules.flatMap(({ dailyAmounts: own }) => own ?? []))[0]
 export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
 /** Keys that have an effect now. */
 export const globalKeys = () =>

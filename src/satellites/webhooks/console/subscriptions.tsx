@@ -13,10 +13,10 @@ import { useCurrent } from '../../../console/routing/current.ts'
 import { useOpen } from '../../../console/routing/open.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
 import { hrefOf, kindOf, operationOf, paramsOf, useOwner, type Webhook } from './api.ts'
-import { Bars } from './bars.tsx'
 import { NewSubscription, SendEvent } from './forms.tsx'
 import { Header } from './frame.tsx'
 import { SecretDialog } from './secret.tsx'
+import { Statistics } from './statistics/statistics.tsx'
 import { text } from './text.ts'
 
 const SHOWN_EVENTS = 2
@@ -62,7 +62,7 @@ const columns: readonly Column<Webhook>[] = [
 export default function Subscriptions() {
   const owner = useOwner()
   const panel = useOpen()
-  const list = useList(operationOf(owner, 'webhooks.list'), { params: paramsOf(owner, ''), query: { limit: 100 } })
+  const list = useList(operationOf(owner, 'webhooks.list'), { params: paramsOf(owner, '') })
   const [created, setCreated] = useState<{ secret: string | undefined }>()
   const openNew = isPermitted(operationOf(owner, 'webhooks.create')) && (
     <Button variant="primary" icon="plus" onClick={() => panel.open('new')}>
@@ -92,7 +92,7 @@ export default function Subscriptions() {
           )}
           {hasRows && openNew}
         </Header>
-        {owner !== null && hasRows && isPermitted('webhooks.stats') && <Bars tenantId={owner} />}
+        {owner !== null && hasRows && isPermitted('webhooks.stats') && <Statistics tenantId={owner} />}
         <Table
           label={text.webhooks}
           name="webhooks"
