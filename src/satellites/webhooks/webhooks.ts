@@ -10,15 +10,15 @@ import { Listener, type ListenerDependencies, type ListenOptions } from './liste
 import type { Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
 import { EventName, TEST_EVENT } from './model/event-names.ts'
-import type { EventOf, Options, PayloadOf, RequestOf } from './model/options.ts'
+import type { EventOf, Options, PayloadOf } from './model/options.ts'
 import { AllDeliveriesQuery, DeliveryQuery, ListQuery } from './model/queries.ts'
 import type { ReplayWindow } from './model/replay-window.ts'
 import { type Stats, StatsQuery } from './model/stats.ts'
 import type {
-  NewSubscription,
+  Change,
+  Creation,
   Rotation,
   Subscription,
-  SubscriptionChange,
   SubscriptionWithHealth,
   SubscriptionWithSecret,
 } from './model/subscription.ts'
@@ -103,10 +103,7 @@ export class Webhooks<Events extends object = object> {
    * @throws `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`
    * @example const { webhookId, secret } = await webhooks.create('acme', { url: 'https://receiver.example/hooks', events: ['order.*'] })
    */
-  create<Pattern extends string>(
-    owner: Owner,
-    request: RequestOf<z.input<typeof NewSubscription>, Events, Pattern>,
-  ): Promise<SubscriptionWithSecret> {
+  create<Pattern extends string>(owner: Owner, request: Creation<Events, Pattern>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.create(owner, request)
   }
 
@@ -117,7 +114,7 @@ export class Webhooks<Events extends object = object> {
   update<Pattern extends string>(
     owner: Owner,
     webhookId: string,
-    request: RequestOf<z.input<typeof SubscriptionChange>, Events, Pattern>,
+    request: Change<Events, Pattern>,
   ): Promise<Subscription> {
     return this.#subscriptions.update(owner, webhookId, request)
   }

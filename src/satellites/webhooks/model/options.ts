@@ -85,7 +85,7 @@ type CheckedPattern<Events extends object, Pattern extends string> =
       ? KnownPattern<Events>
       : Pattern
 
-/** A request with patterns of events, as a host writes it. */
+/** A request with checked patterns of events. */
 export type RequestOf<
   Request extends { events?: string[] | undefined },
   Events extends object,
