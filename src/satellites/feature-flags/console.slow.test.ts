@@ -92,8 +92,8 @@ test('a flag is created in the panel, and deleted after its key is typed', { tim
   await page.getByRole('button', { name: 'Undo' }).click()
   await page.getByText('beta-search is restored').waitFor()
   expect(await flag('beta-search', 'globex')).toMatchObject({ enabled: true, rolloutPercent: 25 })
-  await opened.call('DELETE', '/tenants/globex/feature-flags/beta-search')
   expect(console.complaints).toEqual([])
+  await opened.call('DELETE', '/tenants/globex/feature-flags/beta-search')
 })
 
 test('a key that the tenant does not have is found in the palette, created by its rollout, and removed by undo', {
