@@ -39,7 +39,7 @@ describe('the budgets', () => {
   test('150 kB of scripts before the first screen', () => {
     const list = files.find((file) => file.startsWith('list-') && textOf(file).includes('tenants.list')) ?? ''
     const tenants = index.modules['tenants/console/index.tsx'] ?? ''
-    const first = [index.theme, index.main, tenants, list].flatMap((file) => [...withImports(file)])
+    const first = [index.early, index.main, tenants, list].flatMap((file) => [...withImports(file)])
     expect(sum(new Set(first))).toBeLessThan(150 * KB)
   })
 

@@ -86,6 +86,29 @@ test('the list searches, filters, and keeps both in the address', { timeout: LIM
   expect(console.complaints).toEqual([])
 })
 
+test('the session and the list are requested once, while the libraries are being loaded', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/audit-of-nothing')
+  const { page } = console
+  const libraries = Promise.withResolvers<void>()
+  const requests: string[] = []
+  await page.route(/libraries-/, async (route) => {
+    await libraries.promise
+    await route.continue()
+  })
+  await page.route(/\/activity$/, () => undefined) // the list is read again once the stream is open
+  page.on('request', (request) => requests.push(request.url()))
+  const count = (path: string) => requests.filter((url) => url === `${opened.origin}${PREFIX}${path}`).length
+  await page.goto(`${opened.origin}${PREFIX}/console/tenants`, { waitUntil: 'commit' })
+  await page.waitForRequest((request) => request.url().endsWith(`${PREFIX}/tenants`))
+  expect([count('/session'), count('/tenants')]).toEqual([1, 1])
+  libraries.resolve()
+  await page.getByRole('link', { name: /Globex/ }).waitFor()
+  expect([count('/session'), count('/tenants')]).toEqual([1, 1])
+  expect(console.complaints).toEqual([])
+})
+
 test('a tenant is created in the panel, suspended after its id is typed, and the toast reverts it', {
   timeout: 2 * LIMIT_MS,
 }, async () => {
