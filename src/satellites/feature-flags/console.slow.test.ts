@@ -122,6 +122,23 @@ test('a key that the tenant does not have is found in the palette, created by it
   expect(console.complaints).toEqual([])
 })
 
+test('the palette finds a flag among more keys than a page has', { timeout: LIMIT_MS }, async () => {
+  const { database } = opened.tenancy.kernel
+  await database.sql(
+    `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
+     select gen_random_uuid(), 'acme', 'a-' || n, true, now(), now() from generate_series(1, 250) n`,
+  )
+  await using console = await opened.open('/tenants')
+  const { page } = console
+  await page.getByRole('link', { name: 'Globex' }).waitFor()
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: 'Search and commands' }).waitFor()
+  await page.keyboard.type('EDITOR globex')
+  await page.getByRole('option', { name: /^new-editor Globex/ }).waitFor()
+  expect(console.complaints).toEqual([])
+  await database.sql(`delete from multitenancy.feature_flags where key like 'a-%' and key <> $1`, [LONG])
+})
+
 test('the flags over tenants lead to the tenants of a flag, filtered by state', { timeout: LIMIT_MS }, async () => {
   await using console = await opened.open('/flags')
   const { page } = console
