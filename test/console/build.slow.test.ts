@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { brotliDecompressSync, gzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { Index } from '../../src/http/console/sources.ts'
 
@@ -17,12 +18,14 @@ let files: string[]
 beforeAll(() => {
   execFileSync(process.execPath, ['--conditions=tenantry-source', PROGRAM, join(folder, 'built'), '--published'])
   index = JSON.parse(readFileSync(join(folder, 'built/index.json'), 'utf8'))
-  files = readdirSync(join(folder, 'built')).filter((file) => /\.(js|css)$/.test(file))
+  files = readdirSync(join(folder, 'built')).flatMap((file) => /^(.*\.(?:js|css))\.br$/.exec(file)?.[1] ?? [])
 }, BUILD_LIMIT_MS)
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
 
-const sizeOf = (file: string): number => statSync(join(folder, 'built', `${file}.gz`)).size
-const textOf = (file: string): string => readFileSync(join(folder, 'built', file), 'utf8')
+const contentOf = (file: string): Buffer => brotliDecompressSync(readFileSync(join(folder, 'built', `${file}.br`)))
+const textOf = (file: string): string => contentOf(file).toString()
+/** With gzip, for clients without Brotli. */
+const sizeOf = (file: string): number => gzipSync(contentOf(file), { level: 9 }).length
 
 /** A file with everything that it imports. */
 function withImports(file: string, found = new Set<string>()): Set<string> {

@@ -36,9 +36,19 @@ describe('the page of the console', () => {
   test('its files are compressed, immutable, and exist only by their full name', async () => {
     const page = await (await fetch(`${opened.origin}${PREFIX}/console`)).text()
     const [, main = ''] = /src="([^"]+main-[^"]+\.js)"/.exec(page) ?? []
-    const response = await fetch(`${opened.origin}${main}`, { headers: { 'accept-encoding': 'br' } })
-    expect(response.headers.get('content-encoding')).toBe('br')
-    expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+    const texts: string[] = []
+    for (const [accepted, encoding] of [
+      ['gzip, deflate, br', 'br'],
+      ['gzip, deflate', 'gzip'],
+      ['identity', null],
+    ]) {
+      const response = await fetch(`${opened.origin}${main}`, { headers: { 'accept-encoding': accepted ?? '' } })
+      expect(response.headers.get('content-encoding')).toBe(encoding)
+      expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+      texts.push(await response.text())
+    }
+    expect(texts[0]).toContain('import')
+    expect(new Set(texts).size).toBe(1)
     for (const wrong of ['index.json', '..%2findex.json', 'main-00000000.js']) {
       expect((await fetch(`${opened.origin}${PREFIX}/console/assets/${wrong}`)).status).toBe(404)
     }

@@ -3,13 +3,13 @@
  * bundler. With `--profiling`, React measures its renders, for tests of them.
  *
  *   entry `main` ─────────┐
- *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with .gz and .br ──► index.json
+ *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with Brotli (.br) ──► index.json
  *   import map ───────────┘
  */
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { brotliCompressSync, constants } from 'node:zlib'
 import { build, type Plugin } from 'vite'
 import { consoleModules, type Index, SOURCE } from './sources.ts'
 
@@ -114,8 +114,6 @@ export async function buildConsole(folder: string, { isPublished, isProfiling }:
   for (const file of output) {
     const content = Buffer.from(file.type === 'chunk' ? file.code : file.source)
     const quality = { [constants.BROTLI_PARAM_QUALITY]: 10 }
-    writeFileSync(join(stage, file.fileName), content)
-    writeFileSync(join(stage, `${file.fileName}.gz`), gzipSync(content, { level: isPublished ? 9 : 6 }))
     writeFileSync(join(stage, `${file.fileName}.br`), brotliCompressSync(content, { params: quality }))
   }
   writeFileSync(join(stage, 'index.json'), `${JSON.stringify(index, undefined, 2)}\n`)
