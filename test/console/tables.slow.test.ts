@@ -71,7 +71,7 @@ describe('the columns of a table', () => {
       await menu.getByRole('button', { name: 'Move Domains up' }).click()
       const chosen = ['Tenant', 'Status', 'Domains', 'Placement', 'Created']
       expect(await titles(page)).toEqual(chosen)
-      expect(shownColumns(page)).toBe('tenant,status,domains,placement,created')
+      await expect.poll(() => shownColumns(page)).toBe('tenant,status,domains,placement,created')
       await page.getByRole('cell', { name: '700.example' }).waitFor()
       await page.keyboard.press('Escape')
       await menu.waitFor({ state: 'hidden' })
@@ -88,7 +88,7 @@ describe('the columns of a table', () => {
       await openColumns(page)
       await menu.getByRole('button', { name: 'Reset' }).click()
       expect(await titles(page)).toEqual(DEFAULT)
-      expect(shownColumns(page)).toBeNull()
+      await expect.poll(() => shownColumns(page)).toBeNull()
       await page.reload()
       await openList(console)
       expect(await titles(page)).toEqual(DEFAULT)

@@ -1,5 +1,5 @@
 /** The shown columns of a table: those in the address, else the usual ones of this browser, else the default ones. */
-import { useRef } from 'react'
+import { useEffect, useRef, useState } from 'react'
 import { setUsualColumns, usualColumnsStore } from '../../data/personal.ts'
 import { useStore } from '../../data/store.ts'
 import { useCommonSearch, useSetSearch } from '../../routing/router.tsx'
@@ -15,7 +15,11 @@ export interface ColumnChoice<Row> {
 
 /** @param name of the table; undefined: its default columns are shown */
 export function useColumns<Row>(name: string | undefined, columns: readonly Column<Row>[]): ColumnChoice<Row> {
-  const { columns: ofAddress } = useCommonSearch()
+  const { columns: written } = useCommonSearch()
+  // The address follows a choice after a moment, in which the table shows the choice.
+  const [latest, setLatest] = useState<{ readonly before: string | undefined; readonly text: string | undefined }>()
+  useEffect(() => setLatest((one) => (one?.before === written ? one : undefined)), [written])
+  const ofAddress = latest && latest.before === written ? latest.text : written
   const usual = useStore(usualColumnsStore)
   const setSearch = useSetSearch()
   const chosen =
@@ -30,6 +34,7 @@ export function useColumns<Row>(name: string | undefined, columns: readonly Colu
     choose(next) {
       const text = next?.map(({ key }) => key).join(',')
       if (name !== undefined) setUsualColumns(name, text)
+      setLatest({ before: written, text })
       setSearch({ columns: text })
     },
   }
