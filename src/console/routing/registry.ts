@@ -32,6 +32,10 @@ export const bars = () => inOrder(permitted(modules.flatMap((module) => module.b
 /** Restorations of a kind of object. */
 export const restorationsOf = (kind: string): Restoration[] =>
   permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
+/** What cannot be restored of a kind of object. */
+export const restorationLimitOf = (kind: string): string | undefined =>
+  modules.map(({ restorationLimits }) => restorationLimits?.[kind]).find((limit) => limit !== undefined)
+export const incidentLinks = () => permitted(modules.flatMap((module) => module.incidentLinks ?? []))
 export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
 /** Keys that have an effect now. */
 export const globalKeys = () =>

@@ -63,13 +63,18 @@ export function fieldRules(schema: Schema | undefined, schemas: Schema): Record<
   const { properties = {}, required = [] } = resolved(schema, schemas)
   return Object.fromEntries(
     Object.entries<Schema>(properties).map(([name, member]) => {
-      const main = variantsOf(member).find(({ type }) => type !== 'null') ?? member
+      const variants = variantsOf(member)
+      const main = variants.find(({ type }) => type !== 'null') ?? member
       const plain = resolved(main, schemas)
       const type = Array.isArray(plain.type) ? plain.type.find((one: string) => one !== 'null') : plain.type
       const kept = Object.fromEntries(KEPT.flatMap((key) => (key in plain ? [[key, plain[key]]] : [])))
       if ('const' in plain) kept.enum = [plain.const]
       if (kept.pattern) kept.pattern = withSetEscapes(kept.pattern)
-      return [name, { type, ...kept, ...(required.includes(name) ? { required: true } : {}) }]
+      const nullable = variants.some((one) => [resolved(one, schemas).type].flat().includes('null'))
+      return [
+        name,
+        { type, ...kept, ...(nullable ? { nullable } : {}), ...(required.includes(name) ? { required: true } : {}) },
+      ]
     }),
   )
 }

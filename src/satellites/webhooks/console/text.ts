@@ -209,6 +209,9 @@ export const text = {
   cardTitle: 'Webhooks',
   last24Deliveries: 'Deliveries in 24 h',
   failingCount: (count: number) => `${counted(count, 'subscription')} failing or disabled`,
+  oldestFailure: 'Oldest failure of the shown deliveries:',
+  notRestored:
+    'Secrets are not in the audit log. A deleted subscription is created again with another id and another secret; its deliveries stay with the former one.',
   subscriptions: (count: number) => counted(count, 'subscription'),
   noSubscriptions: 'This tenant has no subscriptions.',
 }
