@@ -172,7 +172,10 @@ describe('the input of a change', () => {
 
   test('a nullable field with a value has a button that empties it, and a nullable boolean a third choice', () => {
     expect(kindOf({ type: 'string', nullable: true })).not.toHaveProperty('isClearable')
-    expect(kindOf({ type: 'string', nullable: true }, 'a')).toMatchObject({ isClearable: true, hint: 'Empty: no value' })
+    expect(kindOf({ type: 'string', nullable: true }, 'a')).toMatchObject({
+      isClearable: true,
+      hint: 'Empty: no value',
+    })
     expect(kindOf({ type: 'boolean', nullable: true, required: true }).options).toHaveLength(2)
     expect(kindOf({ type: 'string', enum: ['a'], nullable: true }, 'a')).not.toHaveProperty('isClearable')
   })
