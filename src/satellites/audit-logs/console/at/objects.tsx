@@ -7,6 +7,7 @@ import { differencesOf } from '../../../../console/components/base/diff.tsx'
 import { Card, Facts, Section } from '../../../../console/components/base/page.tsx'
 import { Status } from '../../../../console/components/base/status.tsx'
 import { ExactTime } from '../../../../console/components/base/time.tsx'
+import { jsonOf, MAX_VALUE, shortened } from '../../../../console/components/base/value-text.ts'
 import type { Action, Restoration } from '../../../../console/module.ts'
 import { tenantHref } from '../../../../console/routing/links.ts'
 import { restorationLimitOf, restorationsOf } from '../../../../console/routing/registry.ts'
@@ -144,9 +145,9 @@ const shown = (value: unknown): ReactNode =>
   value === null || value === undefined ? (
     <span className="faint">–</span>
   ) : typeof value === 'string' ? (
-    value
+    shortened(value, MAX_VALUE)
   ) : (
-    <code>{JSON.stringify(value)}</code>
+    <code>{shortened(jsonOf(value), MAX_VALUE)}</code>
   )
 
 interface RestorationsProps {
