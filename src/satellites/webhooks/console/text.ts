@@ -37,7 +37,6 @@ export const text = {
   secretOnce: 'Copy the secret now. It is not shown again. The receiver needs it to verify signatures.',
   secretMissing:
     'The service returned no secret, because an earlier call has created it. Rotate the secret to get one.',
-  done: 'Done',
   cancel: 'Cancel',
 
   columns: {
