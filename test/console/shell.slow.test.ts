@@ -115,6 +115,22 @@ test('a tenant is created in the panel, suspended after its id is typed, and the
   expect(console.complaints).toEqual([])
 })
 
+test('the settings of a tenant remove domains and metadata, and keep a name', { timeout: LIMIT_MS }, async () => {
+  await opened.call('POST', '/tenants', { id: 'hooli', name: 'Hooli', domains: ['hooli.example'], metadata: { a: 1 } })
+  await using console = await opened.open('/tenants/hooli/settings')
+  const { page } = console
+  await page.getByLabel('Name', { exact: true }).fill('')
+  await page.getByLabel('Domains').fill('')
+  await page.getByLabel('Metadata').fill('')
+  await page.getByRole('button', { name: 'Save' }).first().click()
+  expect(await page.getByLabel('Name', { exact: true }).getAttribute('aria-invalid')).toBe('true')
+  await page.getByLabel('Name', { exact: true }).fill('Hooli Inc')
+  await page.getByRole('button', { name: 'Save' }).first().click()
+  await page.getByRole('heading', { name: 'Hooli Inc', level: 1 }).waitFor()
+  expect(await opened.call('GET', '/tenants/hooli')).toMatchObject({ name: 'Hooli Inc', domains: [], metadata: {} })
+  expect(console.complaints).toEqual([])
+})
+
 test('a token of scope read sees screens, and no actions', { timeout: LIMIT_MS }, async () => {
   await using console = await opened.open('/tenants', { token: READER })
   const { page } = console
