@@ -69,7 +69,7 @@ const ONLY_IN: Readonly<Record<string, RegExp>> = {
   '@base-ui/react': /^console\/components\//,
   '@tanstack/react-query': /^console\/(data|components)\//,
   '@tanstack/react-router': /^console\/routing\//,
-  uplot: /^console\/components\//,
+  uplot: /^console\/components\/chart\//,
   vite: /^http\/console\/build\.ts$/,
   vitest: /^testing\/.*\.ts$/,
 }

@@ -1,7 +1,7 @@
 /** Checks the published package: the build runs without its sources, and its entries match package.json. */
 import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -19,6 +19,9 @@ const PACKAGE = JSON.parse(readFileSync(join(ROOT, 'package.json'), 'utf8'))
 const node = (...args: string[]) => execFileSync(process.execPath, args, { cwd: ROOT, encoding: 'utf8' })
 
 const satellites = readdirSync(join(ROOT, 'src/satellites'))
+
+/** `npm i tenantry --omit=dev`, as docs/decisions/dependencies.md explains it. */
+const MAX_INSTALLED_BYTES = 29_500_000
 
 /** Condition under which only the project's own programs read the sources. */
 const OWN_CONDITION = /tenantry-source/
@@ -52,10 +55,26 @@ describe('the published package', () => {
     expect(readFileSync(join(ROOT, 'dist/index.js'), 'utf8')).not.toContain('sourceMappingURL')
   })
 
+  test(`the package with its dependencies has at most ${MAX_INSTALLED_BYTES / 1e6} MB of content`, () => {
+    const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'))
+    const installed = Object.keys(packages).filter((path) => {
+      const { dev, devOptional, peer } = packages[path]
+      return path !== '' && !(dev || devOptional || peer)
+    })
+    const patterns = installed.map((path) => `${path}/**/*`)
+    const files = globSync(patterns, { cwd: ROOT, withFileTypes: true }).filter((entry) => entry.isFile())
+    const paths = new Set(files.map(({ parentPath, name }) => join(parentPath, name)))
+    const dependencies = [...paths].reduce((bytes, path) => bytes + statSync(path).size, 0)
+    const packed = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: ROOT })
+    const [{ unpackedSize }] = Object.values<any>(JSON.parse(packed.toString())) as [{ unpackedSize: number }]
+    expect(dependencies).toBeGreaterThan(unpackedSize) // the dependencies are installed
+    expect(dependencies + unpackedSize).toBeLessThanOrEqual(MAX_INSTALLED_BYTES)
+  })
+
   test('the package has the built console, and neither its sources nor the bundler', () => {
     const index = JSON.parse(readFileSync(join(ROOT, 'dist/console/index.json'), 'utf8'))
     for (const file of [index.main, ...Object.values<string>(index.modules), ...Object.values<string>(index.imports)]) {
-      for (const end of ['', '.br', '.gz']) expect(existsSync(join(ROOT, 'dist/console', file + end))).toBe(true)
+      expect(existsSync(join(ROOT, 'dist/console', `${file}.br`)), file).toBe(true)
     }
     expect(globSync('dist/**/*.tsx', { cwd: ROOT })).toEqual([])
     expect(globSync('dist/http/console/build.*', { cwd: ROOT })).toEqual([])

@@ -1,8 +1,9 @@
-/** Benchmark of the console in a browser: 100,000 tenants against 600, a slow client, and the size of its scripts. */
+/** Benchmark of the console in a browser: 100,000 tenants against 600, a slow client and the size of its scripts against other products. */
 import type { Browser, CDPSession, Page } from 'playwright-core'
 import { createHttp } from '../../src/http/app.ts'
 import { serveNode } from '../../src/http/hosts/node.ts'
 import { launchBrowser } from '../../test/support/browser.ts'
+import { PEERS, servePeer } from '../console-peers.ts'
 import { alternate, type Bench, median, RUNS, timed } from '../measure.ts'
 import { fillRegistry, TOKEN, withTenancy } from '../tenancy.ts'
 
@@ -61,6 +62,16 @@ export const consoleScreens = {
         const slow: number[] = []
         for (let run = 0; run < runs; run++) slow.push(await slowRows(browser, all))
         const { bytes, requests, rows } = await sizes(browser, all)
+        say('console: heap, and calls of its screens')
+        const heap = await heaps(browser, all, quick ? 20 : 200)
+        const calls = await slowestCalls(all, many, quick ? 5 : 100)
+        const mb = (value: number) => `${(value / 1e6).toFixed(1)} MB`
+        const peers = []
+        for (const peer of PEERS) {
+          say(`console: the scripts of ${peer.name}`)
+          await using served = await servePeer(peer)
+          peers.push({ name: peer.name, ...(await slowScripts(browser, served.url, runs)) })
+        }
         const ms = (value: number) => `${Math.round(value)} ms`
         return [
           compared('console, rows after navigation start', 'rows'),
@@ -77,7 +88,33 @@ export const consoleScreens = {
           },
           { name: 'console, scripts before the first rows', value: `${(bytes / 1_024).toFixed(1)} kB`, goal: '150 kB' },
           { name: 'console, requests before the first rows', value: String(requests) },
+          ...peers.flatMap(({ name, ...peer }) => [
+            {
+              name: 'console, scripts before the first rows',
+              against: `${name}, first scripts`,
+              unit: 'kB',
+              ours: bytes / 1_024,
+              reference: peer.bytes / 1_024,
+              ratio: peer.bytes / bytes,
+              goal: 1,
+            },
+            {
+              name: 'console, rows at CPU ÷ 4, 1.6 Mbit/s, 150 ms',
+              against: `${name}, scripts loaded, no data`,
+              unit: 'ms',
+              ours: median(slow),
+              reference: peer.ms,
+              ratio: peer.ms / median(slow),
+            },
+          ]),
           { name: 'console, rows in the document', value: String(rows), goal: `at most ${MAX_ROWS}` },
+          { name: 'console, heap after 200 navigations', value: mb(heap.navigations), goal: '14 MB' },
+          { name: 'console, heap with 600 rows', value: mb(heap.rows), goal: '28 MB' },
+          ...calls.map(({ name, ms: time }) => ({
+            name: `console, ${name}, 95th percentile`,
+            value: ms(time),
+            goal: '100 ms',
+          })),
         ]
       }),
     )
@@ -147,6 +184,30 @@ async function visit(browser: Browser, url: string, tenants: number): Promise<Ti
 
 async function slowRows(browser: Browser, url: string): Promise<number> {
   const { page, context, client } = await open(browser, url)
+  await slowDown(client)
+  const ms = await shown(page, url)
+  await context.close()
+  return ms
+}
+
+/** Bytes of the scripts of a page, and the median time until they have run. */
+async function slowScripts(browser: Browser, url: string, runs: number): Promise<{ bytes: number; ms: number }> {
+  const times: number[] = []
+  let bytes = 0
+  for (let run = 0; run < runs; run++) {
+    const context = await browser.newContext({ locale: 'en-US' })
+    const page = await context.newPage()
+    await slowDown(await context.newCDPSession(page))
+    await page.goto(url, { waitUntil: 'load' })
+    times.push(await page.evaluate('performance.now()'))
+    bytes = await page.evaluate(`performance.getEntriesByType('resource')
+      .reduce((sum, { name, encodedBodySize }) => sum + (name.endsWith('.js') ? encodedBodySize : 0), 0)`)
+    await context.close()
+  }
+  return { bytes, ms: median(times) }
+}
+
+async function slowDown(client: CDPSession): Promise<void> {
   await client.send('Emulation.setCPUThrottlingRate', { rate: 4 })
   const bytesPerSecond = 1_600_000 / 8
   await client.send('Network.emulateNetworkConditions', {
@@ -155,9 +216,57 @@ async function slowRows(browser: Browser, url: string): Promise<number> {
     downloadThroughput: bytesPerSecond,
     uploadThroughput: bytesPerSecond,
   })
-  const ms = await shown(page, url)
+}
+
+/** Bytes of the heap after many navigations, and with as many rows as a list keeps. */
+async function heaps(browser: Browser, url: string, navigations: number) {
+  const { page, context, client } = await open(browser, url)
+  await client.send('Performance.enable')
+  const used = async () => {
+    await client.send('HeapProfiler.collectGarbage')
+    const { metrics } = await client.send('Performance.getMetrics')
+    return metrics.find(({ name }) => name === 'JSHeapUsedSize')?.value ?? Number.NaN
+  }
+  await shown(page, url)
+  for (let count = 0; count < navigations; count++) {
+    const name = count % 2 === 0 ? 'Plans' : 'Tenants'
+    await page.locator('nav').getByRole('link', { name }).click()
+    await page.getByRole('heading', { name, level: 1 }).waitFor()
+  }
+  const after = await used()
+  await shown(page, url)
+  for (let count = await page.locator(ROW).count(); count < MAX_ROWS; count += 50) {
+    await page.getByRole('button', { name: 'Load more', exact: true }).click()
+    await page.locator(ROW).nth(count).waitFor()
+  }
+  const rows = await used()
   await context.close()
-  return ms
+  return { navigations: after, rows }
+}
+
+/** Each call without its first, which fills caches. */
+async function slowestCalls(url: string, tenants: number, times: number) {
+  const paths = {
+    attention: '/attention',
+    search: `/search?q=tenant-${tenants}`,
+    explanation: `/tenants/tenant-${tenants}/explain`,
+  }
+  const results: { name: string; ms: number }[] = []
+  for (const [name, path] of Object.entries(paths)) {
+    const measured: number[] = []
+    for (let time = 0; time <= times; time++) {
+      measured.push(
+        await timed(async () => {
+          const response = await fetch(url + path, { headers: { 'x-admin-token': TOKEN } })
+          if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+          await response.arrayBuffer()
+        }),
+      )
+    }
+    const sorted = measured.slice(1).toSorted((one, other) => one - other)
+    results.push({ name, ms: sorted[Math.floor(sorted.length * 0.95)] ?? Number.NaN })
+  }
+  return results
 }
 
 async function sizes(browser: Browser, url: string) {

@@ -110,6 +110,13 @@ export default createTenancy({
     )
   })
 
+  test('reads a file that was compiled to CommonJS', async () => {
+    const values = "{ isolation: ['schema-pg'], wrongKey: 1 }"
+    const path = await host.fileWith('compiled.cjs', `exports.__esModule = true; exports.default = ${values}`)
+    const ended = await inProcess(host.env).run('--app', path, 'tenant:list')
+    expect(ended).toMatchObject({ code: 2, stderr: expect.stringContaining('Unrecognized key: "wrongKey"') })
+  })
+
   test('help without a readable file lists the other commands, and an unknown command reports the file', async () => {
     const path = await host.fileWith('broken.ts', `throw new Error('no such variable')`)
     const help = await inProcess(host.env).run('help', '--app', path)

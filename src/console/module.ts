@@ -149,6 +149,25 @@ export interface IncidentLink extends Needing {
   readonly hrefOf: (since: string) => string
 }
 
+/** Amounts of a tenant by name and day, such as its metrics. Other modules take rates of forecasts from them. */
+export interface DailyAmounts<Read extends OperationName = any> extends Needing {
+  readonly read: Read
+  /** @param days the first day, and the day after the last one */
+  readonly input: (tenantId: string, days: { readonly from: string; readonly to: string }) => Input<Read>
+  /** The newest first. Incomplete: older amounts are missing. */
+  readonly amountsOf: (result: Result<Read>) => {
+    readonly amounts: readonly DailyAmount[]
+    readonly isComplete: boolean
+  }
+}
+
+export interface DailyAmount {
+  readonly key: string
+  /** `2026-11-27` */
+  readonly period: string
+  readonly value: number
+}
+
 export interface ConsoleModule {
   /** Name of the part or satellite. */
   readonly name: string
@@ -163,6 +182,7 @@ export interface ConsoleModule {
   readonly restorationLimits?: Readonly<Record<string, string>>
   /** At conditions that need an operator. */
   readonly incidentLinks?: readonly IncidentLink[]
+  readonly dailyAmounts?: DailyAmounts
   /** On the overview of a tenant. */
   readonly cards?: readonly Card<{ readonly id: string }>[]
   /** On Home. */

@@ -12,7 +12,7 @@ import { fingerprint } from '../kernel/crypto/crypto.ts'
 export const AdminToken = z.strictObject({
   /** Becomes the actor in the audit log. */
   name: z.string().min(1).max(100),
-  token: z.string().min(16, 'must have at least 16 characters'),
+  token: z.string().min(16, 'must have at least 16 characters (openssl rand -hex 32)'),
   /** A named pattern; default `admin`. */
   scope: z.enum(['admin', 'read', 'runtime', 'reveal', 'erase']).optional(),
   /** Patterns of operations in place of `scope`. */

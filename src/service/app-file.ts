@@ -80,7 +80,8 @@ async function readApp(path: string, directory: string): Promise<Source> {
   if (!existsSync(path)) return { ...source, fault: 'file not found' }
   try {
     if (path.endsWith('.json')) return { ...source, content: parseJson(await readFile(path, 'utf8')) }
-    const exported = await (await import(pathToFileURL(path).href)).default
+    const loaded = await import(pathToFileURL(path).href)
+    const exported = await (loaded.default?.__esModule ? loaded.default.default : loaded.default) // compiled to CommonJS
     if (isRunning(exported)) {
       await exported.stop()
       return { ...source, fault: 'exports a running tenancy. Export the definition.' }

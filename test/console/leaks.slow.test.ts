@@ -34,6 +34,7 @@ async function visitAll(page: Page): Promise<void> {
     ['Plans'],
   ] as const) {
     await open(link as string, heading as string)
+    if (link === 'Deliveries') await page.locator('.chart .u-over').waitFor()
   }
   await open('Tenants', 'Tenants')
   await page.getByRole('link', { name: /^acme/ }).click()

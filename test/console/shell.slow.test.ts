@@ -36,9 +36,19 @@ describe('the page of the console', () => {
   test('its files are compressed, immutable, and exist only by their full name', async () => {
     const page = await (await fetch(`${opened.origin}${PREFIX}/console`)).text()
     const [, main = ''] = /src="([^"]+main-[^"]+\.js)"/.exec(page) ?? []
-    const response = await fetch(`${opened.origin}${main}`, { headers: { 'accept-encoding': 'br' } })
-    expect(response.headers.get('content-encoding')).toBe('br')
-    expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+    const texts: string[] = []
+    for (const [accepted, encoding] of [
+      ['gzip, deflate, br', 'br'],
+      ['gzip, deflate', 'gzip'],
+      ['identity', null],
+    ]) {
+      const response = await fetch(`${opened.origin}${main}`, { headers: { 'accept-encoding': accepted ?? '' } })
+      expect(response.headers.get('content-encoding')).toBe(encoding)
+      expect(response.headers.get('cache-control')).toBe('public, max-age=31536000, immutable')
+      texts.push(await response.text())
+    }
+    expect(texts[0]).toContain('import')
+    expect(new Set(texts).size).toBe(1)
     for (const wrong of ['index.json', '..%2findex.json', 'main-00000000.js']) {
       expect((await fetch(`${opened.origin}${PREFIX}/console/assets/${wrong}`)).status).toBe(404)
     }
@@ -83,6 +93,29 @@ test('the list searches, filters, and keeps both in the address', { timeout: LIM
   await page.getByRole('heading', { name: 'Acme Corp', level: 1 }).waitFor()
   await page.goBack()
   await page.getByRole('heading', { name: 'Tenants', level: 1 }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('the session and the list are requested once, while the libraries are being loaded', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/audit-of-nothing')
+  const { page } = console
+  const libraries = Promise.withResolvers<void>()
+  const requests: string[] = []
+  await page.route(/libraries-/, async (route) => {
+    await libraries.promise
+    await route.continue()
+  })
+  await page.route(/\/activity$/, () => undefined) // the list is read again once the stream is open
+  page.on('request', (request) => requests.push(request.url()))
+  const count = (path: string) => requests.filter((url) => url === `${opened.origin}${PREFIX}${path}`).length
+  await page.goto(`${opened.origin}${PREFIX}/console/tenants`, { waitUntil: 'commit' })
+  await page.waitForRequest((request) => request.url().endsWith(`${PREFIX}/tenants`))
+  expect([count('/session'), count('/tenants')]).toEqual([1, 1])
+  libraries.resolve()
+  await page.getByRole('link', { name: /Globex/ }).waitFor()
+  expect([count('/session'), count('/tenants')]).toEqual([1, 1])
   expect(console.complaints).toEqual([])
 })
 

@@ -62,7 +62,7 @@ describe.each([
   task('Home lists the conditions that need an operator, the worst first', async (operator, page) => {
     await operator.use(['g', 'h'], inNavigation(page, 'Home'))
     await heading(page, 'Home')
-    const entries = page.locator('.attention > li')
+    const entries = page.locator('.attention').first().locator('> li')
     await entries.first().waitFor()
     operator.finish('attention')
     await eventually(async () => {

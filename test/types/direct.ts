@@ -36,10 +36,40 @@ await tenancy.webhooks.dispatch('acme', 'note.created', { id: '1' })
 // @ts-expect-error the payload has no such member
 await tenancy.webhooks.dispatch('acme', 'note.created', { id: 1, secret: 'x' })
 
+// Patterns of subscriptions
+const url = 'https://receiver.example/hooks'
+await tenancy.webhooks.create('acme', { url, events: ['note.created', 'note.*', '*', 'tenant.*', 'parcel.sent'] })
+await tenancy.webhooks.update('acme', 'id', { events: ['note.created'] })
+await tenancy.webhooks.update('acme', 'id', { enabled: true })
+declare const ofForm: string[]
+await tenancy.webhooks.create(null, { url, events: ofForm })
+// @ts-expect-error misspelled event
+await tenancy.webhooks.create('acme', { url, events: ['tenant.*', 'note.craeted'] })
+// @ts-expect-error misspelled event
+await tenancy.webhooks.update('acme', 'id', { events: ['note.craeted'] })
+// @ts-expect-error a pattern ends with .*
+await tenancy.webhooks.create('acme', { url, events: ['note.cre*'] })
+// @ts-expect-error the events are missing
+await tenancy.webhooks.create('acme', { url })
+
 // Metrics
 await tenancy.metrics.increment('acme', 'notes')
 // @ts-expect-error undeclared metric
 await tenancy.metrics.increment('acme', 'note')
+await tenancy.metrics.list('acme', { key: 'notes', limit: 10 })
+await tenancy.metrics.listAll({ key: 'requests' })
+await tenancy.metrics.sums({ key: 'notes', by: 'tenant' })
+await tenancy.metrics.export('acme', 'csv', { key: 'notes' })
+// @ts-expect-error undeclared metric
+await tenancy.metrics.list('acme', { key: 'note' })
+// @ts-expect-error undeclared metric
+await tenancy.metrics.listAll({ key: 'note' })
+// @ts-expect-error undeclared metric
+await tenancy.metrics.sums({ key: 'note' })
+// @ts-expect-error undeclared metric
+await tenancy.metrics.exportAll('csv', { key: 'note' })
+// @ts-expect-error guards count the requests
+await tenancy.metrics.increment('acme', 'requests')
 
 // Settings
 const megabytes = await tenancy.settings.get('acme', 'upload.mb')
@@ -100,6 +130,24 @@ const job = tenancy.job((one: { data: { to: string } }, tenant) => {
 })
 is<Equal<Parameters<typeof job>[0], { data: { to: string } }>>()
 tenancy.job((_job, tenant) => tenant?.db.selectFrom('notes'), { central: true })
+tenancy.job((one, tenant) => {
+  is<Equal<typeof one.data, unknown>>()
+  // @ts-expect-error the type of the data is unknown
+  return `${tenant.id} ${one.data.to}`
+})
+declare function worker<Data>(process: (job: { id: string; data: Data }, token?: string) => Promise<unknown>): void
+worker<{ to: string }>(
+  tenancy.job(({ data }, tenant) => {
+    is<Equal<typeof data, { to: string }>>()
+    return tenant.id
+  }),
+)
+worker<{ to: string }>(
+  tenancy.job(({ data }, tenant) => (tenant ? data.to : undefined), { central: true, onUnusable: 'retry' }),
+)
+tenancy.job((one, tenant) => `${tenant.id} ${one.payload.to}`, {
+  data: (one: { payload: { to: string } }) => one.payload,
+})
 is<Equal<ReturnType<typeof tenancy.carry<{ to: string }>>['to'], string>>()
 const guard = tenancy.guard({ resolve: () => undefined, authorize: 'anyone' })
 const admitted = await guard.admit({ raw: {}, method: 'GET', path: '/', host: undefined, header: () => undefined })
@@ -113,7 +161,9 @@ const undeclared = await createTenancy({ satellites: builtInSatellites({ sso: fa
 await undeclared.quotas.consume('acme', 'anything')
 await undeclared.featureFlags.isEnabled('anything', { tenantId: 'acme' })
 await undeclared.webhooks.dispatch('acme', 'any.event', { of: 'any', payload: 1 })
+await undeclared.webhooks.create('acme', { url, events: ['any.event', 'any.*'] })
 await undeclared.metrics.increment('acme', 'anything')
+await undeclared.metrics.list('acme', { key: 'anything' })
 is<Equal<ReturnType<typeof undeclared.settings.get>, Promise<unknown>>>()
 
 // The list of all satellites has names, too.

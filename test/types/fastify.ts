@@ -1,9 +1,9 @@
-/** Types of guarded requests on Fastify, of the definition that hosts.ts registers. */
+/** Types of guarded requests on Fastify: `Register`. */
 import fastify from 'fastify'
 import { fromHeader } from 'tenantry'
 import * as forFastify from 'tenantry/fastify'
-import './hosts.ts'
 import { type Equal, is } from './is.ts'
+import './register.ts'
 import { definition } from './tenancy.ts'
 
 const tenancy = await definition.start()

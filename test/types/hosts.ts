@@ -12,13 +12,8 @@ import * as forNest from 'tenantry/nestjs'
 import * as forNode from 'tenantry/node'
 import * as forWeb from 'tenantry/web'
 import { type Equal, is } from './is.ts'
+import './register.ts'
 import { type Database, definition } from './tenancy.ts'
-
-declare module 'tenantry' {
-  interface Register {
-    tenancy: typeof definition
-  }
-}
 
 const tenancy = await definition.start()
 const guard = tenancy.guard({ resolve: fromHeader(), authorize: 'anyone' })

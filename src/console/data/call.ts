@@ -5,6 +5,7 @@
  * - A call without a valid session waits for the next sign-in, and is then repeated with the same `Idempotency-Key`.
  */
 import type { Input, OperationName, Result } from '../api/contract.ts'
+import { get } from './early.ts'
 import { filledPath } from './filled-path.ts'
 import { Problem, problemOf, unreachable } from './problem.ts'
 import { nextSignIn, sessionStore } from './session.ts'
@@ -92,7 +93,7 @@ export async function callForResponse<Name extends OperationName>(
 
 async function send(url: string, request: RequestInit): Promise<Response> {
   try {
-    const response = await fetch(url, request)
+    const response = await (request.method === 'GET' ? get(url, request) : fetch(url, request))
     reachableStore.set(true)
     return response
   } catch (error) {

@@ -1,5 +1,6 @@
 /** The session: its name, and method and path of each permitted operation. */
 import type { OperationName, Result } from '../api/contract.ts'
+import { get } from './early.ts'
 import { notify } from './notices.ts'
 import { problemOf, unreachable } from './problem.ts'
 import { settings } from './settings.ts'
@@ -27,7 +28,7 @@ let waiting = Promise.withResolvers<void>()
 
 /** @throws Problem, but returns undefined for a request without a session */
 export async function readSession(): Promise<Session | undefined> {
-  const response = await fetch(`${settings.prefix}/session`).catch(() => {
+  const response = await get(`${settings.prefix}/session`).catch(() => {
     throw unreachable()
   })
   if (response.status === 401) return undefined

@@ -2,7 +2,7 @@
 import type { OperationName } from '../api/contract.ts'
 import { registerAnnounced } from '../data/live.ts'
 import { isPermitted } from '../data/session.ts'
-import type { Action, ConsoleModule, Restoration, Screen, Tab } from '../module.ts'
+import type { Action, ConsoleModule, DailyAmounts, Restoration, Screen, Tab } from '../module.ts'
 
 interface Needing {
   readonly needs: readonly OperationName[]
@@ -36,6 +36,9 @@ export const restorationsOf = (kind: string): Restoration[] =>
 export const restorationLimitOf = (kind: string): string | undefined =>
   modules.map(({ restorationLimits }) => restorationLimits?.[kind]).find((limit) => limit !== undefined)
 export const incidentLinks = () => permitted(modules.flatMap((module) => module.incidentLinks ?? []))
+/** Of the first module that has them. */
+export const dailyAmounts = (): DailyAmounts | undefined =>
+  permitted(modules.flatMap(({ dailyAmounts: own }) => own ?? []))[0]
 export const paletteSources = () => permitted(modules.flatMap((module) => module.palette ?? []))
 /** Keys that have an effect now. */
 export const globalKeys = () =>

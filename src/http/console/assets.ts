@@ -8,6 +8,7 @@ import { execFile } from 'node:child_process'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { brotliDecompressSync, gzipSync } from 'node:zlib'
 import { type Index, SOURCE, sourceHash } from './sources.ts'
 
 const PUBLISHED = join(SOURCE, 'console')
@@ -65,10 +66,12 @@ const read = (folder: string): Assets => ({
   index: JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')),
 })
 
-const ENCODINGS = [
-  ['br', '.br'],
-  ['gzip', '.gz'],
-] as const
+/** The build has each file only with Brotli, the smallest. Clients have the other encodings from memory. */
+const ENCODINGS = {
+  br: (file: Buffer<ArrayBuffer>) => file,
+  gzip: (file: Buffer<ArrayBuffer>) => gzipSync(brotliDecompressSync(file)),
+  identity: (file: Buffer<ArrayBuffer>) => brotliDecompressSync(file),
+} as const
 
 const TYPES: Readonly<Record<string, string>> = { js: 'text/javascript', css: 'text/css' }
 
@@ -77,29 +80,31 @@ export interface AssetFile {
   readonly headers: Record<string, string>
 }
 
-const files = new Map<string, Buffer<ArrayBuffer>>()
+const bodies = new Map<string, Buffer<ArrayBuffer>>()
 
 /** A file of the console. Its name has a hash, so clients keep it for a year. Undefined if there is none. */
 export function assetFile({ folder }: Assets, name: string, acceptEncoding: string): AssetFile | undefined {
   if (!/^[\w.-]+-[\w-]{8,}\.(js|css)$/.test(name)) return undefined
   const accepted = acceptEncoding.split(',').map((one) => one.trim().toLowerCase())
-  const encoding = ENCODINGS.find(([one]) =>
-    accepted.some((given) => given === one || given.startsWith(`${one};q=0.`) || given.startsWith(`${one};q=1`)),
-  )
-  const path = join(folder, name + (encoding?.[1] ?? ''))
-  const body = files.get(path) ?? readIfExists(path)
+  const isAccepted = (encoding: string) =>
+    accepted.some(
+      (given) => given === encoding || given.startsWith(`${encoding};q=0.`) || given.startsWith(`${encoding};q=1`),
+    )
+  const encoding = (['br', 'gzip'] as const).find(isAccepted) ?? 'identity'
+  const key = join(folder, `${name}:${encoding}`)
+  const body = bodies.get(key) ?? encoded(join(folder, `${name}.br`), encoding)
   if (!body) return undefined
-  files.set(path, body)
+  bodies.set(key, body)
   return {
     body,
     headers: {
       'content-type': `${TYPES[name.split('.').at(-1) ?? '']}; charset=utf-8`,
       'cache-control': 'public, max-age=31536000, immutable',
       vary: 'accept-encoding',
-      ...(encoding ? { 'content-encoding': encoding[0] } : {}),
+      ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }),
     },
   }
 }
 
-const readIfExists = (path: string): Buffer<ArrayBuffer> | undefined =>
-  existsSync(path) && statSync(path).isFile() ? readFileSync(path) : undefined
+const encoded = (path: string, encoding: keyof typeof ENCODINGS): Buffer<ArrayBuffer> | undefined =>
+  existsSync(path) && statSync(path).isFile() ? ENCODINGS[encoding](readFileSync(path)) : undefined

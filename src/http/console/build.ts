@@ -2,13 +2,13 @@
  * Builds the console with Vite: `node build.ts <folder> [--published]`. A process of its own, so the service never loads the bundler.
  *
  *   entry `main` ─────────┐
- *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with .gz and .br ──► index.json
+ *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with Brotli (.br) ──► index.json
  *   import map ───────────┘
  */
 import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { brotliCompressSync, constants, gzipSync } from 'node:zlib'
+import { brotliCompressSync, constants } from 'node:zlib'
 import { build, type Plugin } from 'vite'
 import { consoleModules, type Index, SOURCE } from './sources.ts'
 
@@ -27,9 +27,11 @@ const FIRST = [
   { name: 'libraries', test: /node_modules\/(react|react-dom|scheduler|@tanstack|use-sync-external-store)\// },
   {
     name: 'core',
-    test: /src\/console\/((api|data|routing|components\/base)\/|(module|components\/(table|selection|menu|layers|actions))\.tsx?$)/,
+    test: /src\/console\/((api|data|routing|components\/(base|lists))\/|(module|components\/(actions|layers|menu|panel|select|slots))\.tsx?$)/,
   },
 ]
+
+const TENANTS_LIST = 'tenants/console/list/list.tsx'
 
 /** React is CommonJS, so its export names are written here. */
 const facades: Plugin = {
@@ -47,7 +49,7 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
   const modules = consoleModules()
   const input = {
     main: join(SOURCE, 'console/start/main.tsx'),
-    theme: join(SOURCE, 'console/start/theme.ts'),
+    early: join(SOURCE, 'console/start/early.ts'),
     ...Object.fromEntries(modules.map((file) => [nameOf(file), join(SOURCE, file)])),
     ...Object.fromEntries(Object.entries(SHARED).map(([name, file]) => [name.replaceAll('/', '-'), file])),
   }
@@ -82,6 +84,9 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
   })
   const { output } = (Array.isArray(built) ? built[0] : built) as Extract<typeof built, { output: unknown }>
   const chunks = output.filter((file) => file.type === 'chunk')
+  /** The first screen of most visits. */
+  const list = chunks.find(({ facadeModuleId }) => facadeModuleId?.endsWith(TENANTS_LIST))
+  if (!list) throw new Error(`the build has no chunk of ${TENANTS_LIST}`)
   const chunkOf = (name: string) => {
     const found = chunks.find((chunk) => chunk.isEntry && chunk.name === name)
     if (!found) throw new Error(`the build has no entry ${name}`)
@@ -90,9 +95,9 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
   const main = chunkOf('main')
   const index: Index = {
     main: main.fileName,
-    theme: chunkOf('theme').fileName,
+    early: chunkOf('early').fileName,
     styles: output.flatMap(({ fileName }) => (fileName.endsWith('.css') ? [fileName] : [])),
-    preloads: [...new Set([...main.imports, chunkOf('tenants').fileName, ...chunkOf('tenants').imports])],
+    preloads: [...new Set([main, chunkOf('tenants'), list].flatMap(({ fileName, imports }) => [...imports, fileName]))],
     imports: Object.fromEntries(Object.keys(SHARED).map((name) => [name, chunkOf(name.replaceAll('/', '-')).fileName])),
     modules: Object.fromEntries(modules.map((file) => [file, chunkOf(nameOf(file)).fileName])),
   }
@@ -101,9 +106,7 @@ export async function buildConsole(folder: string, isPublished: boolean): Promis
   mkdirSync(stage, { recursive: true })
   for (const file of output) {
     const content = Buffer.from(file.type === 'chunk' ? file.code : file.source)
-    const quality = { [constants.BROTLI_PARAM_QUALITY]: isPublished ? 11 : 4 }
-    writeFileSync(join(stage, file.fileName), content)
-    writeFileSync(join(stage, `${file.fileName}.gz`), gzipSync(content, { level: isPublished ? 9 : 6 }))
+    const quality = { [constants.BROTLI_PARAM_QUALITY]: 10 }
     writeFileSync(join(stage, `${file.fileName}.br`), brotliCompressSync(content, { params: quality }))
   }
   writeFileSync(join(stage, 'index.json'), `${JSON.stringify(index, undefined, 2)}\n`)

@@ -31,7 +31,7 @@ export function shellPage({ prefix, nonce, index, settings, accent }: ShellPageO
 <title>${settings.name}</title>
 <link rel="icon" href="${ICON_URL}">
 <script type="importmap" nonce="${nonce}">${trusted(importMap)}</script>
-<script nonce="${nonce}" src="${url(index.theme)}"></script>
+<script nonce="${nonce}" src="${url(index.early)}"></script>
 ${trusted(links)}
 ${trusted(accent ? html`<style nonce="${nonce}">:root { --brand: ${trusted(accent)} }</style>` : '')}
 <script type="module" nonce="${nonce}" src="${url(index.main)}"></script>

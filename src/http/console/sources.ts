@@ -8,8 +8,8 @@ export const SOURCE = join(import.meta.dirname, '../..')
 /** Names of built files. */
 export interface Index {
   readonly main: string
-  /** Sets the theme before the first paint. */
-  readonly theme: string
+  /** Runs before the first paint. */
+  readonly early: string
   readonly styles: readonly string[]
   /** Loaded together with `main`. */
   readonly preloads: readonly string[]

@@ -99,7 +99,7 @@ Inject(OPTIONS)(TenantryModule, undefined, 1)
  * A parameter of a route: its tenant. Throws `E_TENANT_MISMATCH` on central and ignored paths; with `{ optional: true }` it is undefined
  * there.
  *
- *   @Get('orders') orders(@CurrentTenant() tenant: Tenant) { return tenant.db.selectFrom('orders').selectAll().execute() }
+ *   @Get('orders') orders(@CurrentTenant() tenant: RegisteredTenant) { return tenant.db.selectFrom('orders').selectAll().execute() }
  */
 export const CurrentTenant: (options?: { readonly optional?: boolean }) => ParameterDecorator = createParamDecorator(
   (options: { readonly optional?: boolean } | undefined, context: ExecutionContext) => {

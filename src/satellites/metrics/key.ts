@@ -10,7 +10,8 @@ export const Increment = z.object({ key: MetricKey, amount: z.int().min(0) })
 export type Increment = z.output<typeof Increment>
 
 /** Keys that only guards count. All other keys belong to the host. */
-export const GUARDED: ReadonlySet<string> = new Set(['requests', 'errors', 'bytes'])
+export type GuardedKey = 'requests' | 'errors' | 'bytes'
+export const GUARDED: ReadonlySet<string> = new Set<GuardedKey>(['requests', 'errors', 'bytes'])
 
 /** Checks a count of the host. Without a schema, because it runs on every request. */
 export function checkCount(key: string, amount: number): void {

@@ -42,7 +42,7 @@ export interface MetricsOptions<Key extends string = string> {
   readonly retentionDays?: number | undefined
 }
 
-type FilterOfAll = MetricFilter & { readonly tenantId?: string | undefined }
+type FilterOfAll<Key extends string> = MetricFilter<Key> & { readonly tenantId?: string | undefined }
 
 export class TenantMetrics<Key extends string = string> {
   /** Receives the requests that guards have accepted. */
@@ -110,7 +110,10 @@ export class TenantMetrics<Key extends string = string> {
   }
 
   /** A page of a tenant's metrics, the newest day first, including counts that are not flushed. @throws E_TENANT_NOT_FOUND */
-  async list(tenantId: string, { limit, cursor, ...filter }: MetricFilter & PageOptions = {}): Promise<PageOf<Metric>> {
+  async list(
+    tenantId: string,
+    { limit, cursor, ...filter }: MetricFilter<Key> & PageOptions = {},
+  ): Promise<PageOf<Metric>> {
     const { database, cursors } = this.#kernel
     const { key, from, to } = filter
     await assertTenantExists(database, tenantId)
@@ -124,7 +127,7 @@ export class TenantMetrics<Key extends string = string> {
   }
 
   /** A page of all tenants' metrics, the newest day first, as of the last rollup. */
-  async listAll({ limit, cursor, ...filter }: FilterOfAll & PageOptions = {}): Promise<PageOf<MetricOfTenant>> {
+  async listAll({ limit, cursor, ...filter }: FilterOfAll<Key> & PageOptions = {}): Promise<PageOf<MetricOfTenant>> {
     const { database, cursors } = this.#kernel
     const { tenantId, key, from, to } = filter
     const order = { columns: ['period', 'tenantId', 'key'], direction: 'desc' } as const
@@ -140,12 +143,12 @@ export class TenantMetrics<Key extends string = string> {
    *
    * @example const { data } = await tenancy.metrics.sums({ key: 'requests', by: 'tenant', top: 5 })
    */
-  sums(request: SumsRequest): Promise<MetricSums> {
+  sums(request: SumsRequest<Key>): Promise<MetricSums> {
     return this.#sums.read(request, this.#kernel.clock.now())
   }
 
   /** All metrics of a tenant as text, as in `list`. */
-  async export(tenantId: string, format: ExportFormat, filter: MetricFilter = {}): Promise<AsyncIterable<string>> {
+  async export(tenantId: string, format: ExportFormat, filter: MetricFilter<Key> = {}): Promise<AsyncIterable<string>> {
     const { database } = this.#kernel
     await assertTenantExists(database, tenantId)
     const kept = await this.#kept(tenantId)
@@ -155,7 +158,7 @@ export class TenantMetrics<Key extends string = string> {
   }
 
   /** Metrics of all tenants as text, as in `listAll`. */
-  exportAll(format: ExportFormat, filter: FilterOfAll = {}): Promise<AsyncIterable<string>> {
+  exportAll(format: ExportFormat, filter: FilterOfAll<Key> = {}): Promise<AsyncIterable<string>> {
     return pieces(FORMATS_OF_ALL, format, (after: MetricOfTenant | undefined) =>
       metricsOfAll(this.#kernel.database, filter, { limit: METRICS_AT_ONCE, after }),
     )

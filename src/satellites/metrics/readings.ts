@@ -6,10 +6,11 @@
 import type { Database } from '../../kernel/database/database.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
 import { MAX_SUM, type SumOfDay } from '../../kernel/store/sums.ts'
+import type { GuardedKey } from './key.ts'
 import type { Metric, MetricOfTenant } from './metric.ts'
 
-export interface MetricFilter {
-  readonly key?: string | undefined
+export interface MetricFilter<Key extends string = string> {
+  readonly key?: Key | GuardedKey | undefined
   /** Days from the one that contains this time. */
   readonly from?: Date | undefined
   /** Exclusive: days that have started before. */

@@ -8,7 +8,7 @@ import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
 import type { Database } from '../../kernel/database/database.ts'
 import { DAY_MS, dateOf, dayOf } from '../../kernel/store/counters.ts'
-import { MetricKey } from './key.ts'
+import { type GuardedKey, MetricKey } from './key.ts'
 import { type MetricFilter, rangeOf } from './readings.ts'
 import { MAX_DAYS_LATE } from './store-flush.ts'
 
@@ -40,8 +40,8 @@ export const MetricSums = z
   .meta({ id: 'MetricSums' })
 export type MetricSums = z.output<typeof MetricSums>
 
-export interface SumsRequest extends Omit<MetricFilter, 'key'> {
-  readonly key: string
+export interface SumsRequest<Key extends string = string> extends Omit<MetricFilter, 'key'> {
+  readonly key: Key | GuardedKey
   /** Default: `day`. */
   readonly by?: 'day' | 'tenant' | undefined
   readonly tenantId?: string | undefined

@@ -17,7 +17,7 @@ let opened: OpenedConsole
 
 beforeAll(async () => {
   const definitions = {
-    free: { limits: { exports: 10, seats: 3, [LONG]: 1_000_000 } },
+    free: { limits: { exports: 10, seats: 3, mails: 50, [LONG]: 1_000_000 } },
     pro: { limits: { exports: 100, seats: 50 } },
     enterprise: { limits: {} },
   }
@@ -35,6 +35,7 @@ beforeAll(async () => {
   await use('acme', 'seats', 12)
   await use('globex', 'exports', 11)
   await use('globex', 'seats', 1)
+  await use('globex', 'mails', 40)
   await (opened.tenancy as any).quotas.usageRecords.write()
 }, SETUP_LIMIT_MS)
 afterAll(() => opened?.[Symbol.asyncDispose]())
@@ -98,6 +99,17 @@ test('the ranking is filtered, and the key p changes the plan of the selected ro
   await page.getByRole('button', { name: 'Clear all' }).click()
   await page.getByRole('button', { name: '100% and more' }).click()
   await page.getByRole('link', { name: 'Acme' }).waitFor({ state: 'detached' })
+  expect(console.complaints).toEqual([])
+})
+
+test('a daily counter has a forecast for today', { timeout: LIMIT_MS }, async () => {
+  await opened.call('POST', '/tenants/empty/quotas/mails/track', { amount: 40 })
+  await using console = await opened.open('/tenants/empty/quotas')
+  const { page } = console
+  await page.clock.setFixedTime(new Date(`${new Date().toISOString().slice(0, 10)}T12:00:00Z`))
+  await page.reload()
+  await page.getByText('Used up at about 3:00 PM UTC, at 3.33 an hour since 00:00 UTC.').waitFor()
+  expect(await page.locator('.quota-forecast').count()).toBe(1)
   expect(console.complaints).toEqual([])
 })
 

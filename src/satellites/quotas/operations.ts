@@ -33,6 +33,7 @@ export const QuotaSnapshot = z
     usage: z.record(z.string(), z.number()).meta({
       description: "By quota: today's counter if it exists, otherwise the gauge, otherwise 0",
     }),
+    gauges: z.array(z.string()).meta({ description: 'Quotas whose usage is a gauge' }),
   })
   .meta({ id: 'QuotaSnapshot' })
 

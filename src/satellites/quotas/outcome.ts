@@ -1,7 +1,7 @@
 /** Pure mapping of a store step over several quotas to decisions, an error, or headers. */
 
 import { InvalidRequest, type TenancyError } from '../../kernel/base/errors.ts'
-import type { Taken } from '../../kernel/store/counters.ts'
+import type { Readings, Taken } from '../../kernel/store/counters.ts'
 import type { ResolvedPlan } from '../../tenants/registry/plans.ts'
 import { type Decision, fits, rateLimitHeaders, remainingOf, resetAtOf, secondsToReset } from './decision.ts'
 import { QuotaExceeded } from './errors.ts'
@@ -16,6 +16,8 @@ export interface QuotaSnapshot {
   readonly plan: string
   readonly limits: Readonly<Record<string, number>>
   readonly usage: Readonly<Record<string, number>>
+  /** Quotas whose usage is a gauge. */
+  readonly gauges: string[]
 }
 
 export interface QuotaResult {
@@ -41,6 +43,17 @@ export interface Outcome {
 export interface Rejected {
   readonly request: QuotaRequest
   readonly usage: number
+}
+
+export function snapshotOf({ plan, limits }: ResolvedPlan, { today, gauges }: Readings): QuotaSnapshot {
+  const names = [...new Set([...limits.keys(), ...today.keys(), ...gauges.keys()])].sort()
+  const usage = names.map((name) => [name, today.get(name) ?? gauges.get(name) ?? 0] as const)
+  return {
+    plan,
+    limits: Object.fromEntries(limits),
+    usage: Object.fromEntries(usage),
+    gauges: names.filter((name) => gauges.has(name) && !today.has(name)),
+  }
 }
 
 /** Decision of the quota at `index`. */

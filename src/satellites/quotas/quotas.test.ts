@@ -144,8 +144,12 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     await quotas.consume(acme, 'both', 7)
     await quotas.setUsage(acme, 'both', 5)
     expect(await quotas.getUsage(acme, 'both')).toBe(7)
+    expect((await quotas.snapshot(acme)).gauges).toEqual(['seats'])
     all.toTomorrow()
-    expect((await quotas.snapshot(acme)).usage).toEqual({ both: 5, exports: 0, none: 0, seats: 2 })
+    expect(await quotas.snapshot(acme)).toMatchObject({
+      usage: { both: 5, exports: 0, none: 0, seats: 2 },
+      gauges: ['both', 'seats'],
+    })
     const decided = await quotas.decide(acme, 'exports')
     expect(decided).toMatchObject({ allowed: true, usage: 1, resetAt: midnight() })
   })
@@ -161,6 +165,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
       plan: 'free',
       limits: { exports: 10, seats: 3, none: 0 },
       usage: { exports: 100, none: 0, seats: 0 },
+      gauges: [],
     })
   })
 

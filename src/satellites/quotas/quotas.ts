@@ -33,6 +33,7 @@ import {
   type QuotaResult,
   type QuotaSnapshot,
   rejectionOf,
+  snapshotOf,
 } from './outcome.ts'
 import { postTrack } from './posted-tracks.ts'
 import { type QuotaUse, type RankingFilter, rankingOf } from './ranking.ts'
@@ -137,11 +138,8 @@ export class Quotas<Quota extends string = string> {
 
   /** Plan, limits, and usage by quota, including unlimited ones. One round trip. */
   async snapshot(tenantId: string): Promise<QuotaSnapshot> {
-    const { plan, limits } = await this.#tenants.plans.resolve(await knownTenant(this.#tenants.registry, tenantId))
-    const { today, gauges } = await this.#written(this.#kernel.store.counters.readAll(tenantId))
-    const names = new Set([...limits.keys(), ...today.keys(), ...gauges.keys()])
-    const usage = [...names].sort().map((name) => [name, today.get(name) ?? gauges.get(name) ?? 0] as const)
-    return { plan, limits: Object.fromEntries(limits), usage: Object.fromEntries(usage) }
+    const plan = await this.#tenants.plans.resolve(await knownTenant(this.#tenants.registry, tenantId))
+    return snapshotOf(plan, await this.#written(this.#kernel.store.counters.readAll(tenantId)))
   }
 
   /** Sets counter and gauge of a quota to 0; of all quotas if no quota is named. */

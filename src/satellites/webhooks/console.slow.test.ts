@@ -1,11 +1,12 @@
 /** Screens of webhooks in a browser: every screen in both themes and three widths, and the actions with their effect over the API. */
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { PREFIX, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../../../test/console/console.fixture.ts'
+import { axeViolations, PREFIX, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../../../test/console/console.fixture.ts'
 import { describeScreens } from '../../../test/console/screens.fixture.ts'
 import { eventually } from '../../testing/base/tenancy.ts'
 import { type ConsoleData, openConsoleData } from './console-data.fixture.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS
+const HOUR_MS = 3_600_000
 const SENT_WITHIN_MS = 60_000
 
 let data: ConsoleData
@@ -41,6 +42,43 @@ describeScreens(
     at('/webhooks/:host/deliveries/:ofHost', 'order.paid'),
   ],
 )
+
+test('charts show outcomes and response times by hour, and a selection of hours filters the deliveries', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await data.console.open('/deliveries')
+  const { page } = console
+  const outcomes = page.locator('.chart').first()
+  const plot = outcomes.getByRole('slider', { name: 'Deliveries of the last 24 hours' })
+  await outcomes.locator('.u-over').waitFor()
+  await page.getByRole('slider', { name: 'Response times of receivers' }).waitFor()
+  const { data: hours } = await call('GET', '/webhook-stats')
+  const sum = (outcome: string) => hours.reduce((total: number, hour: any) => total + hour[outcome], 0)
+  await outcomes
+    .getByText(`${sum('delivered')} delivered, ${sum('failed')} failed, ${sum('waiting')} waiting.`)
+    .waitFor()
+  const styles = await outcomes
+    .locator('.chart-legend line')
+    .evaluateAll((lines) =>
+      lines.map((line: any) => `${line.getAttribute('stroke-dasharray')} ${line.closest('svg').dataset.color}`),
+    )
+  expect(styles).toEqual([' good', '7 3 bad', '2 3 neutral'])
+  await page.getByText('As a table').last().click()
+  expect(await page.locator('.chart').last().locator('thead th').allInnerTexts()).toEqual(['Hour', 'p50', 'p95'])
+  expect(await axeViolations(page)).toEqual([])
+
+  await plot.focus()
+  await page.keyboard.press('Home')
+  await page.keyboard.down('Shift')
+  await page.keyboard.press('ArrowRight')
+  await page.keyboard.up('Shift')
+  await page.getByText('No delivery matches').waitFor()
+  const { from = '', to = '', ...others } = Object.fromEntries(new URL(page.url()).searchParams)
+  expect([Date.parse(from) % HOUR_MS, Date.parse(to) - Date.parse(from), others]).toEqual([0, 2 * HOUR_MS, {}])
+  await page.getByRole('button', { name: 'Clear filters' }).first().click()
+  await plot.waitFor()
+  expect(console.complaints).toEqual([])
+})
 
 test('a subscription is created, and its secret is shown once', { timeout: LIMIT_MS }, async () => {
   await using console = await data.console.open('/tenants/globex/webhooks')

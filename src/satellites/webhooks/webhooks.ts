@@ -15,10 +15,10 @@ import { AllDeliveriesQuery, DeliveryQuery, ListQuery } from './model/queries.ts
 import type { ReplayWindow } from './model/replay-window.ts'
 import { type Stats, StatsQuery } from './model/stats.ts'
 import type {
-  NewSubscription,
+  Change,
+  Creation,
   Rotation,
   Subscription,
-  SubscriptionChange,
   SubscriptionWithHealth,
   SubscriptionWithSecret,
 } from './model/subscription.ts'
@@ -103,7 +103,7 @@ export class Webhooks<Events extends object = object> {
    * @throws `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`
    * @example const { webhookId, secret } = await webhooks.create('acme', { url: 'https://receiver.example/hooks', events: ['order.*'] })
    */
-  create(owner: Owner, request: z.input<typeof NewSubscription>): Promise<SubscriptionWithSecret> {
+  create<Pattern extends string>(owner: Owner, request: Creation<Events, Pattern>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.create(owner, request)
   }
 
@@ -111,7 +111,11 @@ export class Webhooks<Events extends object = object> {
    * Changes the given members. `enabled: true` ends a series of failures. Errors: as `create`, and `E_WEBHOOK_NOT_FOUND`.
    * @example await webhooks.update('acme', webhookId, { enabled: true })
    */
-  update(owner: Owner, webhookId: string, request: z.input<typeof SubscriptionChange>): Promise<Subscription> {
+  update<Pattern extends string>(
+    owner: Owner,
+    webhookId: string,
+    request: Change<Events, Pattern>,
+  ): Promise<Subscription> {
     return this.#subscriptions.update(owner, webhookId, request)
   }
 

@@ -23,7 +23,7 @@ export interface GuardedRequest<Raw = any> {
   /**
    * The framework's own object: the request of Express and Fastify, Hono's context, Node's message.
    *
-   * @example authorize: ({ raw }: GuardedRequest<express.Request>, tenant) => raw.user.tenantIds.includes(tenant.id)
+   * @example authorize: ({ raw }: GuardedRequest<express.Request & { user: User }>, tenant) => raw.user.tenantIds.includes(tenant.id)
    */
   readonly raw: Raw
 }

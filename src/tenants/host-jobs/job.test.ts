@@ -184,7 +184,7 @@ describe('BullMQ', () => {
 
   test('a job runs in the context of its sender', async () => {
     const { tenancy } = world
-    const handler = tenancy.job(async ({ data }, tenant): Promise<Ran> => {
+    const handler = tenancy.job(async ({ data }: { data: { to: string } }, tenant): Promise<Ran> => {
       await tenant.pool.query('select 1')
       return { tenant: (await tenancy.current()).id, context: currentContext(), to: data.to }
     })

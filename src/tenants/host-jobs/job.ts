@@ -15,6 +15,11 @@ import type { Scope } from '../handles/tenant-context.ts'
 import { TenantIsSuspended, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
 import { type Carried, carriedBy, contextOf } from './carried.ts'
 
+/** A job whose type neither the handler nor its queue gives. */
+export interface UntypedJob {
+  readonly data: unknown
+}
+
 export interface JobOptions<Job = any> {
   /** Where `tenancy.carry(data)` is in a job; default `job.data`. */
   readonly data?: (job: Job) => unknown

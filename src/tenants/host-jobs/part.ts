@@ -10,7 +10,7 @@ import {
   type ForEachTenantResult,
   forEachTenant,
 } from './for-each-tenant.ts'
-import { createJob, type JobDependencies, type JobHandler, type JobOptions } from './job.ts'
+import { createJob, type JobDependencies, type JobHandler, type JobOptions, type UntypedJob } from './job.ts'
 
 export interface HostJobs<DB = any, N extends Names = Names> {
   /**
@@ -26,13 +26,13 @@ export interface HostJobs<DB = any, N extends Names = Names> {
    * suspended and unknown tenants, except with `onUnusable: 'retry'`.
    *
    * @example
-   *   new Worker('mail', tenancy.job(async (job, tenant) => send(job.data.to, tenant.id)), { connection })
+   *   new Worker<{ to: string }>('mail', tenancy.job(async ({ data }, tenant) => send(data.to, tenant.id)), { connection })
    */
-  job<Job = any, Result = unknown, Rest extends readonly unknown[] = []>(
+  job<Job = UntypedJob, Result = unknown, Rest extends readonly unknown[] = []>(
     work: (job: Job, tenant: Tenant<DB, N>, ...rest: Rest) => Result | Promise<Result>,
     options?: JobOptions<Job> & { readonly central?: false },
   ): JobHandler<Job, Result, Rest>
-  job<Job = any, Result = unknown, Rest extends readonly unknown[] = []>(
+  job<Job = UntypedJob, Result = unknown, Rest extends readonly unknown[] = []>(
     work: (job: Job, tenant: Tenant<DB, N> | undefined, ...rest: Rest) => Result | Promise<Result>,
     options: JobOptions<Job> & { readonly central: true },
   ): JobHandler<Job, Result, Rest>

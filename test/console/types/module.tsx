@@ -3,18 +3,22 @@ import { useState } from 'react'
 import {
   type ActionProps,
   Button,
+  Chart,
+  type ChartSeries,
   type Column,
   Confirm,
   defineConsoleModule,
   Empty,
   Field,
   Form,
+  formatNumber,
   type HostOperation,
   isPermitted,
   PageHeader,
   Panel,
   type Result,
   Section,
+  Sparkline,
   Table,
   Time,
   tenantHref,
@@ -24,6 +28,7 @@ import {
   useOperation,
   useParams,
   useSearch,
+  useSetSearch,
 } from 'tenantry/console'
 
 interface Note {
@@ -90,12 +95,24 @@ function Count() {
   const { data: tenants } = useOperation('tenants.list', { query: { status: 'active', limit: 1 } })
   const [isShown, setShown] = useState(true)
   const notes: number | undefined = data?.notes
+  const setSearch = useSetSearch()
+  const series: ChartSeries[] = [{ label: 'Written', values: [notes ?? null, 2], color: 'good', total: '2' }]
   return (
     <>
       <PageHeader title="Notes" lead={error?.message}>
         <Button onClick={() => setShown(!isShown)}>{isShown ? 'Hide' : 'Show'}</Button>
       </PageHeader>
       {isShown && notes} {tenants?.data[0]?.name}
+      <Chart
+        caption="Notes by day (UTC)"
+        summary="Two notes in two days."
+        starts={['2026-11-26', '2026-11-27']}
+        step="day"
+        series={series}
+        format={formatNumber}
+        onSelect={setSearch}
+      />
+      <Sparkline values={[0, 2]} />
     </>
   )
 }

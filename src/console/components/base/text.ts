@@ -67,6 +67,11 @@ export const text = {
   remove: (name: string) => `Remove ${name}`,
   noOptions: 'No results',
   exportJson: 'Export JSON',
+  asTable: 'As a table',
+  hour: 'Hour',
+  day: 'Day (UTC)',
+  chartKeys: 'Arrow keys read the values.',
+  chartSelection: 'Arrow keys read the values. Shift and arrow keys select a period.',
   forbiddenTitle: 'Not permitted',
   forbidden: (token: string, operations: readonly string[]) => `“${token}” may not call ${list.format(operations)}.`,
 }

@@ -16,13 +16,16 @@ interface ChipsProps<Value> {
   readonly choices: readonly Choice<Value>[]
   readonly value: Value | undefined
   readonly onChange: (value: Value | undefined) => void
+  /** Whether the numbers are still being read: chips that are shown do not move. */
+  readonly isPending?: boolean
 }
 
-export function Chips<Value extends string>({ label, all, allCount, choices, value, onChange }: ChipsProps<Value>) {
+export function Chips<Value extends string>(props: ChipsProps<Value>) {
+  const { label, all, allCount, choices, value, onChange, isPending = false } = props
   const shown: readonly Choice<Value | undefined>[] = [{ value: undefined, title: all, count: allCount }, ...choices]
   return (
     // biome-ignore lint/a11y/useSemanticElements: a fieldset would be a form control
-    <div className="chips" role="group" aria-label={label}>
+    <div className="chips" role="group" aria-label={label} data-pending={isPending || undefined}>
       {shown.map(({ value: one, title, count }) => (
         <button
           type="button"

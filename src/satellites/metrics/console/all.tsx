@@ -1,4 +1,4 @@
-/** Usage over all tenants: bars of a metric by day, and the tenants with the greatest sums. */
+/** Usage over all tenants: a metric by day, and the tenants with the greatest sums. */
 import type { Result } from '../../../console/api/contract.ts'
 import { Empty, PageHeader, Section } from '../../../console/components/base/page.tsx'
 import { ProblemView } from '../../../console/components/base/problem.tsx'
@@ -7,7 +7,7 @@ import { type Column, Skeleton, Table } from '../../../console/components/lists/
 import { useList, useOperation } from '../../../console/data/queries.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
 import { useSearch } from '../../../console/routing/router.tsx'
-import { DayBars } from './chart.tsx'
+import { DayChart } from './chart.tsx'
 import { chosenKey, keysOf, Period } from './period.tsx'
 import { text } from './text.ts'
 
@@ -47,7 +47,7 @@ function Sums({ metric: key, from, to }: { metric: string; from: string | undefi
   if (!data) return <Skeleton />
   return (
     <>
-      <DayBars sums={data} />
+      <DayChart sums={data} />
       <Section title={text.topTenants}>
         {tenants.error && !tenants.data && <ProblemView error={tenants.error} onRetry={tenants.refetch} />}
         {tenants.data && <TopTenants sums={tenants.data} from={from} to={to} />}

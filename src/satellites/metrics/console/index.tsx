@@ -1,5 +1,6 @@
 /** Console module of metrics: usage of one tenant, and over all. */
 import { defineConsoleModule } from '../../../console/module.ts'
+import { dailyAmounts } from './daily-amounts.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
@@ -25,4 +26,6 @@ export default defineConsoleModule({
       view: () => import('./tenant.tsx'),
     },
   ],
+  dailyAmounts,
+  cards: [{ needs: ['metrics.sums'], order: 20, view: () => import('./card.tsx') }],
 })

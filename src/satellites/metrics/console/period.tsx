@@ -28,7 +28,7 @@ interface PeriodProps {
 }
 
 export function Period({ chosen, keys, children }: PeriodProps) {
-  const { from } = useSearch('metrics.sums')
+  const { from, to } = useSearch('metrics.sums')
   const setSearch = useSetSearch()
   return (
     <div className="toolbar">
@@ -40,7 +40,7 @@ export function Period({ chosen, keys, children }: PeriodProps) {
       />
       <Chips
         label={text.period}
-        value={from ?? firstDay(DEFAULT_DAYS)}
+        value={to === undefined ? (from ?? firstDay(DEFAULT_DAYS)) : undefined}
         choices={PERIODS.map((days) => ({ value: firstDay(days), title: text.days(days) }))}
         onChange={(day) => setSearch({ from: day === firstDay(DEFAULT_DAYS) ? undefined : day, to: undefined })}
       />

@@ -1,4 +1,4 @@
-/** Usage of a tenant: bars of a metric, and all metrics by day. */
+/** Usage of a tenant: a metric by day, and all metrics by day. */
 import type { Result } from '../../../console/api/contract.ts'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Empty, Section } from '../../../console/components/base/page.tsx'
@@ -7,7 +7,7 @@ import { ExportButtons } from '../../../console/components/lists/export.tsx'
 import { type Column, Skeleton, Table } from '../../../console/components/lists/table.tsx'
 import { useList, useOperation } from '../../../console/data/queries.ts'
 import { useParams, useSearch, useSetSearch } from '../../../console/routing/router.tsx'
-import { DayBars } from './chart.tsx'
+import { DayChart } from './chart.tsx'
 import { chosenKey, firstDay, keysOf, LONGEST_DAYS, Period } from './period.tsx'
 import { text } from './text.ts'
 
@@ -52,7 +52,7 @@ export default function UsageOfTenant() {
     <>
       <Period chosen={key} keys={keys} />
       {error && <ProblemView error={error} onRetry={refetch} isCompact={data !== undefined} />}
-      {data ? <DayBars sums={data} /> : !error && <Skeleton rows={4} />}
+      {data ? <DayChart sums={data} /> : !error && <Skeleton rows={4} />}
       <Section
         title={text.byDay}
         actions={<ExportButtons name="metrics.list" input={{ params: { id }, query }} file={`metrics-${id}`} />}

@@ -2,11 +2,10 @@
 import { counted, formatBytes, formatNumber } from '../../../console/components/base/text.ts'
 
 const day = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeZone: 'UTC' })
-const shortDay = new Intl.DateTimeFormat('en', { month: 'short', day: 'numeric', timeZone: 'UTC' })
 const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
 
 /** The key of the guard whose values are bytes. */
-const BYTES = 'bytes'
+export const BYTES = 'bytes'
 
 const value = (key: string, amount: number): string => (key === BYTES ? formatBytes(amount) : formatNumber(amount))
 const dayText = (period: string): string => day.format(new Date(period))
@@ -19,13 +18,11 @@ export const text = {
   value,
   scale: (key: string, amount: number) => (key === BYTES ? formatBytes(amount) : compact.format(amount)),
   day: dayText,
-  shortDay: (period: string) => shortDay.format(new Date(period)),
-  bar: (key: string, period: string, amount: number) => `${dayText(period)}: ${value(key, amount)}`,
   caption: (key: string) => `${key} by day (UTC)`,
+  inDays: (key: string, days: number) => `${key} in ${counted(days, 'day')}`,
   total: (key: string, total: number) => `${value(key, total)} in total`,
   summary: (key: string, total: number, days: number, greatest: { period: string; value: number } | undefined) =>
     `${key}: ${value(key, total)} in ${counted(days, 'day')}.${greatest ? ` The greatest day is ${dayText(greatest.period)} with ${value(key, greatest.value)}.` : ''}`,
-  asTable: 'As a table',
   asOf: 'Counts are written every five minutes.',
   columns: { day: 'Day', key: 'Metric', value: 'Value', tenant: 'Tenant', share: 'Share' },
   topTenants: 'Tenants with the greatest use',

@@ -1,4 +1,5 @@
-/** Use against the limit, with marks at 80 % and 100 %. */
+/** Use against the limit, with marks at 80 % and 100 %, and the forecast. */
+import type { Forecast } from './forecast.ts'
 import { type Quota, shareOf, toneOf } from './quota.ts'
 import { text } from './text.ts'
 
@@ -7,7 +8,11 @@ const WIDTH = 120
 const LIMIT_AT = 100
 const WARNING_AT = 80
 
-export function QuotaBar({ quota, usage, limit }: Pick<Quota, 'quota' | 'usage' | 'limit'>) {
+interface QuotaBarProps extends Pick<Quota, 'quota' | 'usage' | 'limit'> {
+  readonly forecast?: Forecast | undefined
+}
+
+export function QuotaBar({ quota, usage, limit, forecast }: QuotaBarProps) {
   const share = shareOf({ usage, limit })
   if (share === undefined || limit === undefined) {
     return (
@@ -38,6 +43,7 @@ export function QuotaBar({ quota, usage, limit }: Pick<Quota, 'quota' | 'usage' 
         <line className="quota-warning-mark" x1={WARNING_AT} x2={WARNING_AT} y1={1} y2={13} />
         <line x1={LIMIT_AT} x2={LIMIT_AT} y1={0} y2={14} />
       </svg>
+      {forecast && <p className="quota-forecast">{text.forecast(quota, forecast)}</p>}
     </div>
   )
 }

@@ -8,14 +8,19 @@ export interface Quota {
   readonly usage: number
   /** Undefined: unlimited. */
   readonly limit: number | undefined
+  readonly isGauge?: boolean
 }
 
 const WARNING_SHARE = 0.8
 
-export const quotasOf = (tenantId: string, { limits, usage }: Result<'quotas.get'>): Quota[] =>
-  [...new Set([...Object.keys(limits), ...Object.keys(usage)])]
-    .toSorted()
-    .map((quota) => ({ tenantId, quota, usage: usage[quota] ?? 0, limit: limits[quota] }))
+export const quotasOf = (tenantId: string, { limits, usage, gauges }: Result<'quotas.get'>): Quota[] =>
+  [...new Set([...Object.keys(limits), ...Object.keys(usage)])].toSorted().map((quota) => ({
+    tenantId,
+    quota,
+    usage: usage[quota] ?? 0,
+    limit: limits[quota],
+    isGauge: gauges.includes(quota),
+  }))
 
 /** Used part of the limit; a limit of 0 is exhausted. */
 export const shareOf = ({ usage, limit }: Pick<Quota, 'usage' | 'limit'>): number | undefined =>

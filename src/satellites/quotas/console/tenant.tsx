@@ -1,4 +1,5 @@
 /** Quotas of a tenant: use against limit, and the limits of all plans. */
+import { useMemo } from 'react'
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Empty, Section } from '../../../console/components/base/page.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
@@ -6,12 +7,19 @@ import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { useParams } from '../../../console/routing/router.tsx'
 import { QuotaBar } from './bar.tsx'
+import type { Forecast } from './forecast.ts'
+import { useForecasts } from './forecasts.ts'
 import { type Quota, quotasOf } from './quota.ts'
 import { text } from './text.ts'
 
-const columns: readonly Column<Quota>[] = [
+const columnsWith = (forecastOf: (quota: Quota) => Forecast | undefined): readonly Column<Quota>[] => [
   { key: 'quota', title: text.columns.quota, width: '30%', cell: ({ quota }) => <code>{quota}</code> },
-  { key: 'use', title: text.columns.use, width: '50%', cell: (quota) => <QuotaBar {...quota} /> },
+  {
+    key: 'use',
+    title: text.columns.use,
+    width: '50%',
+    cell: (quota) => <QuotaBar {...quota} forecast={forecastOf(quota)} />,
+  },
   {
     key: 'left',
     title: text.columns.left,
@@ -24,6 +32,8 @@ const columns: readonly Column<Quota>[] = [
 export default function QuotasOfTenant() {
   const { id = '' } = useParams()
   const { data, error, refetch, isPlaceholderData } = useOperation('quotas.get', { params: { id } })
+  const forecastOf = useForecasts(id, data)
+  const columns = useMemo(() => columnsWith(forecastOf), [forecastOf])
   const list = {
     rows: data && quotasOf(id, data),
     error,

@@ -1,7 +1,11 @@
 /** Texts of the screens of quotas. */
 import { counted, formatNumber } from '../../../console/components/base/text.ts'
+import type { Forecast } from './forecast.ts'
 
 const percent = new Intl.NumberFormat('en', { style: 'percent', maximumFractionDigits: 0 })
+const rate = new Intl.NumberFormat('en', { maximumSignificantDigits: 3 })
+const hour = new Intl.DateTimeFormat('en', { timeStyle: 'short', timeZone: 'UTC' })
+const day = new Intl.DateTimeFormat('en', { dateStyle: 'medium', timeZone: 'UTC' })
 
 export const text = {
   quotas: 'Quotas',
@@ -20,6 +24,10 @@ export const text = {
   unlimited: 'unlimited',
   barOf: (quota: string, usage: number, limit: number) =>
     `${quota}: ${formatNumber(usage)} of ${formatNumber(limit)}, ${percent.format(limit > 0 ? usage / limit : 1)}. Marks at 80 % and 100 %.`,
+  forecast: (quota: string, { kind, rate: amount, at, days }: Forecast) =>
+    kind === 'daily'
+      ? `${at ? `Used up at about ${hour.format(at)} UTC` : 'Lasts until 00:00 UTC'}, at ${rate.format(amount)} an hour since 00:00 UTC.`
+      : `${at ? `Used up on about ${day.format(at)}` : 'Lasts for a year or longer'}, at ${rate.format(amount)} a day: the average of the metric ${quota} in the last ${counted(days, 'full day')}.`,
   planOf: (plan: string) => `The limits are those of the plan ${plan}.`,
   empty: 'No quotas',
   emptyText: 'The plans of this service have no limits, and the tenant has no recorded use.',

@@ -4,7 +4,7 @@ import { Status } from '../../../console/components/base/status.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { hrefOf } from './api.ts'
-import { Bars } from './bars.tsx'
+import { Bars } from './statistics/bars.tsx'
 import { text } from './text.ts'
 
 export default function WebhooksCard({ id }: { id: string }) {
@@ -28,7 +28,7 @@ export default function WebhooksCard({ id }: { id: string }) {
               </Status>
             )}
           </p>
-          {isPermitted('webhooks.stats') && <Bars tenantId={id} isCompact />}
+          {isPermitted('webhooks.stats') && <Bars tenantId={id} />}
         </>
       )}
     </Card>

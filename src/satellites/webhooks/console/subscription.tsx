@@ -18,12 +18,12 @@ import { isPermitted } from '../../../console/data/session.ts'
 import { useCurrent } from '../../../console/routing/current.ts'
 import { useOpen } from '../../../console/routing/open.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
-import { useParams, useSearch } from '../../../console/routing/router.tsx'
+import { useParams, useSearch, useSetSearch } from '../../../console/routing/router.tsx'
 import { hrefOf, kindOf, operationOf, paramsOf, useOwner, type Webhook } from './api.ts'
-import { Bars } from './bars.tsx'
 import { DeliveryList } from './delivery-list.tsx'
 import { EditSubscription } from './forms.tsx'
 import { Header, PartHeading } from './frame.tsx'
+import { Statistics } from './statistics/statistics.tsx'
 import { Health } from './subscriptions.tsx'
 import { text } from './text.ts'
 
@@ -31,6 +31,7 @@ export default function Subscription() {
   const owner = useOwner()
   const { webhookId = '' } = useParams()
   const panel = useOpen()
+  const setSearch = useSetSearch()
   const params = paramsOf(owner, webhookId)
   const found = useOperation(operationOf(owner, 'webhooks.get'), { params })
   const webhook = found.data?.webhookId === webhookId ? found.data : undefined
@@ -57,13 +58,8 @@ export default function Subscription() {
             <Settings webhook={webhook} />
           </Card>
           {isPermitted('webhooks.stats') && (
-            <Card title={text.stats}>
-              <Bars
-                webhookId={webhookId}
-                from={from}
-                to={to}
-                hrefOf={(window) => hrefOf(owner, webhookId, undefined, { ...query, ...window })}
-              />
+            <Card title={text.statistics}>
+              <Statistics webhookId={webhookId} from={from} to={to} onSelect={setSearch} />
             </Card>
           )}
         </div>

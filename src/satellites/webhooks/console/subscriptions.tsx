@@ -14,9 +14,9 @@ import { useCurrent } from '../../../console/routing/current.ts'
 import { useOpen } from '../../../console/routing/open.ts'
 import { actionsOf } from '../../../console/routing/registry.ts'
 import { hrefOf, kindOf, operationOf, paramsOf, useOwner, type Webhook } from './api.ts'
-import { Bars } from './bars.tsx'
 import { NewSubscription, SendEvent } from './forms.tsx'
 import { Header } from './frame.tsx'
+import { Statistics } from './statistics/statistics.tsx'
 import { text } from './text.ts'
 
 const SHOWN_EVENTS = 2
@@ -84,7 +84,7 @@ export default function Subscriptions() {
           )}
           {hasRows && openNew}
         </Header>
-        {owner !== null && hasRows && isPermitted('webhooks.stats') && <Bars tenantId={owner} />}
+        {owner !== null && hasRows && isPermitted('webhooks.stats') && <Statistics tenantId={owner} />}
         <Table
           label={text.webhooks}
           kind={kindOf(owner, 'webhook')}

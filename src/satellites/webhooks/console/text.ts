@@ -1,7 +1,6 @@
 /** Texts of the screens of webhooks. */
 import { counted, formatNumber } from '../../../console/components/base/text.ts'
-
-const seconds = (ms: number) => new Intl.NumberFormat('en', { maximumFractionDigits: 1 }).format(ms / 1_000)
+import { duration, seconds } from './statistics/text.ts'
 
 export const text = {
   webhooks: 'Webhooks',
@@ -149,20 +148,8 @@ export const text = {
   noMatch: 'No delivery matches',
   noMatchText: 'Remove a filter, or choose a longer time.',
 
-  stats: 'Outcome by time of dispatch',
-  last24: 'Last 24 hours',
-  period: (from: string, to: string) => `${from} to ${to}`,
-  now: 'now',
-  estimated: 'Estimated from a sample',
-  asTable: 'As a table',
-  outcomes: { delivered: 'Delivered', failed: 'Failed', waiting: 'Waiting' },
-  p95: 'p95',
-  p50: 'p50',
-  start: 'Start',
-  ms: (ms: number | null) => (ms === null ? '–' : ms < 1_000 ? `${formatNumber(ms)} ms` : `${seconds(ms)} s`),
-  summary: (delivered: number, failed: number, waiting: number) =>
-    `${formatNumber(delivered)} delivered, ${formatNumber(failed)} failed, ${formatNumber(waiting)} waiting`,
-  showStep: 'Show deliveries',
+  statistics: 'Statistics',
+  ms: duration,
 
   sameFailure: 'Same failure',
   nextRetry: 'Next attempt',

@@ -7,6 +7,20 @@ import { z } from 'zod'
 /** Name of the event that tests a subscription. */
 export const TEST_EVENT = 'webhook.test'
 
+/** First segments of the names of Tenantry's events. */
+export const NAMESPACES = [
+  'billing',
+  'feature',
+  'impersonation',
+  'payment',
+  'quota',
+  'setting',
+  'subscription',
+  'tenant',
+  'trial',
+  'webhook',
+] as const
+
 const NAME = /^[a-z0-9_]+(\.[a-z0-9_]+)*$/
 const PATTERN = /^(\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.\*)?)$/
 const MAX_LENGTH = 128

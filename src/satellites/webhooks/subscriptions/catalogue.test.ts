@@ -2,11 +2,17 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { expect, inject, onTestFinished, test } from 'vitest'
-import { satellitesOn } from '../../../service/main.ts'
+import { catalogueOf } from '../../../service/catalogue.ts'
+import { satellites, satellitesOn } from '../../../service/main.ts'
 import type { Satellite } from '../../../tenancy/satellite.ts'
 import { testTenancy } from '../../../testing/base/tenancy.ts'
-import { dottedName } from '../model/event-names.ts'
+import { dottedName, NAMESPACES } from '../model/event-names.ts'
 import { apiOf } from '../webhooks-api.fixture.ts'
+
+test('the namespaces of Tenantry are the first segments of the names of its events', () => {
+  const names = catalogueOf(satellites).events.flatMap(({ name, isInternal }) => (isInternal ? [] : dottedName(name)))
+  expect([...new Set(names.map((name) => name.split('.')[0]))].toSorted()).toEqual(NAMESPACES)
+})
 
 test('the catalogue has all events of Tenantry except internal ones, with schemas that a validator accepts', async () => {
   const { tenancy: whole, end } = await testTenancy<readonly Satellite[]>(inject('postgresUrl'), {

@@ -28,7 +28,7 @@ export function useFilter(): { readonly filter: Filter; readonly isFiltered: boo
 export function Filters({ count }: { count: string }) {
   const search = useSearch('tenants.list')
   const setSearch = useSetSearch()
-  const { data } = useOperation('tenants.counts', {})
+  const { data, isFetching } = useOperation('tenants.counts', {})
   const counts = data?.data ?? []
   const active = FURTHER.filter((key) => search[key] !== undefined).length
   const [isOpen, setOpen] = useState(active > 0)
@@ -42,14 +42,6 @@ export function Filters({ count }: { count: string }) {
   const present = counts.filter(({ by, value }) => by === 'status' && value !== 'deleted')
   return (
     <>
-      <Chips
-        label={text.statusFilter}
-        all={all}
-        allCount={data && present.reduce((sum, one) => sum + one.count, 0)}
-        choices={choices}
-        value={search.status}
-        onChange={(status) => setSearch({ status })}
-      />
       <Button icon="filter" aria-expanded={isOpen} onClick={() => setOpen(!isOpen)}>
         {active > 0 ? text.filtersActive(active) : text.filters}
       </Button>
@@ -63,6 +55,17 @@ export function Filters({ count }: { count: string }) {
       <p className="count" role="status">
         {count}
       </p>
+      <div className="toolbar-row">
+        <Chips
+          label={text.statusFilter}
+          all={all}
+          allCount={data && present.reduce((sum, one) => sum + one.count, 0)}
+          choices={choices}
+          value={search.status}
+          onChange={(status) => setSearch({ status })}
+          isPending={isFetching && !data}
+        />
+      </div>
       {isOpen && <Further counts={counts} />}
     </>
   )

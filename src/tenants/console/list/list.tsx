@@ -57,7 +57,7 @@ export default function Tenants() {
   const { filter, isFiltered, clear } = useFilter()
   const panel = useOpen()
   const selection = useMemo(() => new Selection(), [])
-  const list = useList('tenants.list', { query: { ...filter, sort, limit: 100 } })
+  const list = useList('tenants.list', { query: { ...filter, sort } })
   const bulkId = bulkOf(panel.id)
   const openNew = isPermitted('tenants.create') && (
     <Button variant="primary" icon="plus" onClick={() => panel.open('new')}>

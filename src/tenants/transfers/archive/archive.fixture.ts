@@ -2,7 +2,7 @@
 import { createHash } from 'node:crypto'
 import { readdirSync, readlinkSync } from 'node:fs'
 import { gunzipSync } from 'node:zlib'
-import { pack } from 'tar-stream'
+import { packTar } from 'modern-tar'
 import { expect } from 'vitest'
 import { BackupIncompatible, type CopyDescription, type TableTotals, type TenantCopy } from '../../isolation/copy.ts'
 import type { Sum } from './format.ts'
@@ -157,13 +157,11 @@ export function unpacked(archive: Uint8Array): { name: string; content: Buffer }
 
 /** A compressed tar file with arbitrary entries. */
 export async function forged(entries: readonly ForgedEntry[]): Promise<Buffer> {
-  const packing = pack()
-  for (const { content, ...header } of entries) {
-    if (header.type) packing.entry(header)
-    else packing.entry(header, Buffer.from(content ?? ''))
-  }
-  packing.finalize()
-  return member(await bytesOf(packing as AsyncIterable<Buffer>))
+  const packed = entries.map(({ content = '', ...header }) => ({
+    header: { size: header.type ? 0 : Buffer.byteLength(content), ...header },
+    body: header.type ? undefined : content,
+  }))
+  return member(Buffer.from(await packTar(packed)))
 }
 
 /** The unlinked temporary files that this process holds open. */

@@ -1,6 +1,5 @@
 /** Reads the entries of a tar file in order, in constant memory, and checks that the file ends where a tar file ends. */
-import { pipeline } from 'node:stream/promises'
-import { type Extract, extract } from 'tar-stream'
+import { createTarDecoder, type ParsedTarEntry } from 'modern-tar'
 import { altered, truncated } from './errors.ts'
 import { BLOCK_BYTES, paddingBytes, TAR_END } from './tar-writing.ts'
 
@@ -12,58 +11,63 @@ export interface TarEntry {
   readonly content: AsyncIterable<Buffer>
 }
 
-/** The library does not export the type. */
-type Source = Extract extends AsyncIterable<infer Entry> ? Entry : never
-
 export class TarReader {
-  readonly #entries: AsyncIterator<Source, void>
-  /** Resolves with the failure, of the source or of the library. */
-  readonly #extracting: Promise<unknown>
+  readonly #entries: ReadableStreamDefaultReader<ParsedTarEntry>
+  readonly #closing = new AbortController()
+  /** Resolves when the source is closed. */
+  readonly #parsing: Promise<void>
   #bytes = 0
-  #lastBytes: Buffer = Buffer.alloc(0)
-  #endOfEntries = 0
+  /** At the end of the bytes read so far. */
+  #zeros = 0
+  /** Zeros at the end of the last entry: of its content, and its padding. */
+  #zerosOfEntry = 0
   #sourceFailure: { readonly error: unknown } | undefined
 
   constructor(chunks: AsyncIterable<Buffer>) {
-    const extracting = extract()
-    this.#entries = extracting[Symbol.asyncIterator]()
-    this.#extracting = pipeline(this.#counted(chunks), extracting).catch((error) => error)
+    const { readable, writable } = createTarDecoder({ strict: true })
+    this.#entries = readable.getReader()
+    this.#parsing = ReadableStream.from(this.#counted(chunks))
+      .pipeTo(writable, { signal: this.#closing.signal })
+      .catch(() => undefined) // `next` and the content throw the failure
   }
 
   /** Returns undefined at the end of the tar file. Throws `unreadable` instead of the general error for an invalid header. */
   async next(unreadable: (cause: unknown) => Error = invalid): Promise<TarEntry | undefined> {
-    const { value: entry } = await this.#entries.next().catch(async () => {
-      throw await this.#failure(unreadable)
+    const { value: entry } = await this.#entries.read().catch(async (error) => {
+      throw await this.#failure(error, unreadable)
     })
     if (!entry) {
       this.#assertEnd()
       return undefined
     }
     const { name, type, size } = entry.header
-    this.#endOfEntries = entry.offset + BLOCK_BYTES + size + paddingBytes(size)
     return { name, isFile: type === 'file', size, content: this.#content(entry) }
   }
 
   /** Resolves when the source is closed. */
   async close(): Promise<void> {
-    await this.#entries.return?.()
-    await this.#extracting
+    this.#closing.abort()
+    await this.#parsing
   }
 
-  async *#content(entry: Source): AsyncGenerator<Buffer, void, undefined> {
+  async *#content({ header, body }: ParsedTarEntry): AsyncGenerator<Buffer, void, undefined> {
+    let zeros = 0
     try {
-      yield* entry as AsyncIterable<unknown> as AsyncIterable<Buffer>
-    } catch {
-      throw await this.#failure(invalid)
+      for await (const piece of body) {
+        zeros = zerosAtEnd(piece, zeros)
+        yield Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength)
+      }
+    } catch (error) {
+      throw await this.#failure(error, invalid)
     }
+    this.#zerosOfEntry = zeros + paddingBytes(header.size)
   }
 
   async *#counted(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void, undefined> {
     try {
       for await (const chunk of chunks) {
         this.#bytes += chunk.length
-        const last = chunk.length < TAR_END.length ? Buffer.concat([this.#lastBytes, chunk]) : chunk
-        this.#lastBytes = last.subarray(-TAR_END.length)
+        this.#zeros = zerosAtEnd(chunk, this.#zeros)
         yield chunk
       }
     } catch (error) {
@@ -72,19 +76,26 @@ export class TarReader {
     }
   }
 
-  /** An entry of a destroyed stream throws a general error, not the reason. */
-  async #failure(unreadable: (cause: unknown) => Error): Promise<unknown> {
-    const error = await this.#extracting
+  async #failure(error: unknown, unreadable: (cause: unknown) => Error): Promise<unknown> {
+    await this.#parsing
     if (this.#sourceFailure) return this.#sourceFailure.error
-    return error instanceof Error && error.message === 'Unexpected end of data' ? truncated(error) : unreadable(error)
+    return error instanceof Error && error.message === 'Tar archive is truncated.'
+      ? truncated(error)
+      : unreadable(error)
   }
 
-  /** The library accepts a file that has no end or has blocks of zeros after it. */
+  /** The library accepts zeros after the end. Fewer than a block are part of the header of an empty entry. */
   #assertEnd(): void {
-    const end = this.#endOfEntries + TAR_END.length
-    if (this.#bytes > end) throw altered('data follows the end of the archive')
-    if (this.#bytes < end || !this.#lastBytes.equals(TAR_END)) throw truncated()
+    const others = this.#zeros - this.#zerosOfEntry - TAR_END.length
+    if (others >= BLOCK_BYTES || this.#bytes % BLOCK_BYTES !== 0) throw altered('data follows the end of the archive')
   }
 }
 
 const invalid = (cause: unknown): Error => altered('it is not a valid tar file', cause)
+
+/** @param before zeros at the end of the bytes before the piece */
+function zerosAtEnd(piece: Uint8Array, before: number): number {
+  let zeros = 0
+  while (zeros < piece.length && piece[piece.length - 1 - zeros] === 0) zeros++
+  return zeros === piece.length ? before + zeros : zeros
+}
