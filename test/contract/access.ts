@@ -1,5 +1,5 @@
 /** Contract cases of API tokens, browser sessions, and the stream of changes. */
-import { MAX_STREAMS } from '../../src/tenancy/activity/activity.ts'
+import { MAX_STREAMS_OF_CALLER } from '../../src/tenancy/activity/activity.ts'
 import { TOKENS } from './calls.ts'
 import type { Part } from './row.ts'
 
@@ -63,7 +63,7 @@ export const access: Part = {
     [FULL]: async ({ api }) => {
       const request = { headers: { 'x-admin-token': TOKENS.admin, accept: 'text/event-stream' } }
       const url = `http://localhost${api.http.prefix}/activity`
-      for (let n = 0; n < MAX_STREAMS; n++) await api.http.fetch(new Request(url, request))
+      for (let n = 0; n < MAX_STREAMS_OF_CALLER; n++) await api.http.fetch(new Request(url, request))
       return {}
     },
   },

@@ -24,11 +24,17 @@ export interface FieldRules {
   readonly pattern?: string
   readonly minimum?: number
   readonly maximum?: number
+  readonly exclusiveMinimum?: number
+  readonly exclusiveMaximum?: number
   readonly minItems?: number
   readonly maxItems?: number
   readonly enum?: readonly string[]
   readonly format?: string
   readonly default?: unknown
+  /** Of a query: a value needs to match one of them. */
+  readonly anyOf?: readonly FieldRules[]
+  /** Of a query: the rules of each member whose name begins with this name, and is longer. */
+  readonly isPrefix?: boolean
   /** Of operations of hosts. */
   readonly description?: string
 }

@@ -18,6 +18,6 @@ export function registerRules(operations: readonly OperationRules[]): void {
 /** Rules of an operation of a host; undefined for an operation of Tenantry. */
 export const hostRulesOf = (name: string): OperationRules | undefined => ofHost.get(name)
 
-/** Constraints of the query of an operation. */
-export const queryRulesOf = (name: OperationName): Rules =>
-  (queries as Readonly<Record<string, Rules>>)[name] ?? hostRulesOf(name)?.query ?? {}
+/** Constraints of the query of an operation; undefined for an unknown operation of the host. */
+export const queryRulesOf = (name: OperationName): Rules | undefined =>
+  (queries as Readonly<Record<string, Rules>>)[name] ?? hostRulesOf(name)?.query

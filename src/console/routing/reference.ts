@@ -11,7 +11,7 @@ export interface Reference {
 /** The address of the screen that shows it; of its tenant without a screen. Undefined if no screen shows it. */
 export function referenceHref({ operation, params }: Reference, tenantId?: string | null): string | undefined {
   const name = operation as OperationName
-  const query = queryRulesOf(name)
+  const query = queryRulesOf(name) ?? {}
   const search = Object.fromEntries(Object.entries(params).filter(([key]) => key in query))
   return linkTo(name, params, search) ?? (tenantId ? tenantHref(tenantId) : undefined)
 }

@@ -11,14 +11,14 @@ import {
   useParams as useRouterParams,
   useSearch as useRouterSearch,
 } from '@tanstack/react-router'
-import { type ComponentType, Suspense } from 'react'
+import { type ComponentType, Suspense, useMemo } from 'react'
 import type { OperationName } from '../api/contract.ts'
 import { load } from '../data/load.ts'
 import { isPermitted } from '../data/session.ts'
 import type { View } from '../module.ts'
 import { BASE, pathOfClick } from './links.ts'
 import { allScreens, allTabs } from './registry.ts'
-import { type CommonSearch, parseSearch, type SearchOf, stringifySearch, validSearch } from './search.ts'
+import { type CommonSearch, droppedFrom, parseSearch, type SearchOf, stringifySearch, validSearch } from './search.ts'
 
 /** The place of the page below. */
 export const Outlet: ComponentType = RouterOutlet
@@ -39,6 +39,8 @@ export interface Frames {
   readonly Tenant: View
   /** Instead of it if the address has `?at=`. */
   readonly TenantAt: Pick<Page, 'needs' | 'view'> | undefined
+  /** Above a page: the members of its address that are not applied. */
+  readonly Dropped: ComponentType<{ search: OperationName }>
   readonly NotFound: ComponentType
   readonly Forbidden: ComponentType<{ needs: readonly OperationName[] }>
   readonly Failed: ComponentType<{ error: unknown }>
@@ -46,16 +48,29 @@ export interface Frames {
 
 const pattern = (path: string): string => path.replaceAll(/\{(\w+)\}/g, '$$$1')
 
-export function createConsoleRouter({ Shell, Home, Tenant, TenantAt, NotFound, Forbidden, Failed }: Frames): object {
+export function createConsoleRouter({
+  Shell,
+  Home,
+  Tenant,
+  TenantAt,
+  Dropped,
+  NotFound,
+  Forbidden,
+  Failed,
+}: Frames): object {
   const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound, errorComponent: Failed } as any)
-  const componentOf = ({ needs, view }: Pick<Page, 'needs' | 'view'>) =>
-    isPermitted(...needs) ? lazyRouteComponent(() => load(view)) : () => <Forbidden needs={needs} />
+  const componentOf = ({ needs, view, search }: Pick<Page, 'needs' | 'view' | 'search'>) =>
+    isPermitted(...needs)
+      ? withDropped(
+          lazyRouteComponent(() => load(view)),
+          search && (() => <Dropped search={search} />),
+        )
+      : () => <Forbidden needs={needs} />
   const routeOf = (page: Page, parent: any) =>
     createRoute({
       getParentRoute: () => parent,
       path: pattern(page.path) as any,
       component: componentOf(page),
-      validateSearch: (search: Record<string, unknown>) => validSearch(page.search, search),
     } as any)
   const tenantRoute = createRoute({
     getParentRoute: () => rootRoute,
@@ -86,6 +101,17 @@ export function createConsoleRouter({ Shell, Home, Tenant, TenantAt, NotFound, F
   })
   present = router
   return router
+}
+
+function withDropped(View: any, Dropped: ComponentType | undefined): ComponentType {
+  if (!Dropped) return View
+  const Page = () => (
+    <>
+      <Dropped />
+      <View />
+    </>
+  )
+  return Object.assign(Page, { preload: View.preload })
 }
 
 /** The frame of the present, or that of another time. An address with a time never shows the present. */
@@ -129,12 +155,22 @@ export const onNavigated = (listener: () => void): (() => void) =>
 /** Parameters of the path: `useParams().id`. */
 export const useParams = (): Readonly<Record<string, string>> => useRouterParams({ strict: false } as any) as any
 
-/** The checked state in the address of a screen. @param name the operation that the screen names as `search` */
-export const useSearch = <Name extends OperationName>(_name: Name): SearchOf<Name> =>
-  useRouterSearch({ strict: false } as any) as any
+const useRawSearch = (): Readonly<Record<string, string>> => useRouterSearch({ strict: false } as any) as any
+
+/** The valid members of the address of a screen. @param name the operation that the screen names as `search` */
+export function useSearch<Name extends OperationName>(name: Name): SearchOf<Name> {
+  const search = useRawSearch()
+  return useMemo(() => validSearch(name, search), [name, search]) as SearchOf<Name>
+}
+
+/** The other members of the address, which are not applied. */
+export function useDroppedSearch(name: OperationName): readonly (readonly [key: string, value: string])[] {
+  const search = useRawSearch()
+  return useMemo(() => droppedFrom(name, search), [name, search])
+}
 
 /** `open`, `at` and `columns` of the address. */
-export const useCommonSearch = (): CommonSearch => useRouterSearch({ strict: false } as any) as any
+export const useCommonSearch = (): CommonSearch => useRawSearch()
 
 /** Writes members of the query; undefined removes one. A new filter has no entry in the history. */
 export function useSetSearch(): (patch: Readonly<Record<string, unknown>>, options?: { isReplaced?: boolean }) => void {

@@ -2,7 +2,7 @@
  * The query of an address holds the state of a screen: plain strings, checked by the query schema of the operation that the screen names.
  * Invalid values are dropped.
  */
-import type { FieldRules, OperationName, Query } from '../api/contract.ts'
+import type { FieldRules, OperationName, Query, Rules } from '../api/contract.ts'
 import { queryRulesOf } from '../api/rules.ts'
 
 /** Members of every address. */
@@ -27,38 +27,61 @@ export function stringifySearch(search: Readonly<Record<string, unknown>>): stri
   return text && `?${text}`
 }
 
-/** Valid members of a search. */
+/** Members of a search that the service accepts as the query of an operation. */
 export function validSearch(
-  name: OperationName | undefined,
+  name: OperationName,
   search: Readonly<Record<string, unknown>>,
-): Record<string, unknown> {
-  const rules = name ? queryRulesOf(name) : {}
+): Record<string, string | number> {
+  const rules = queryRulesOf(name)
   return Object.fromEntries(
     Object.entries(search).flatMap(([key, value]) => {
       if (value === undefined) return []
-      if (COMMON.includes(key)) return [[key, String(value)]]
-      const rule = rules[key]
-      if (!rule || !isValid(rule, String(value))) return []
-      return [[key, rule.type === 'integer' || rule.type === 'number' ? Number(value) : String(value)]]
+      const text = String(value)
+      if (!rules || COMMON.includes(key)) return [[key, text]]
+      const rule = ruleOf(rules, key)
+      if (!rule || !isValid(rule, text)) return []
+      return [[key, isNumeric(rule) ? Number(text) : text]]
     }),
   )
 }
 
-function isValid(rule: FieldRules, text: string): boolean {
-  const { type, minimum = -Infinity, maximum = Infinity, minLength = 0, maxLength = Infinity, pattern } = rule
-  if (type === 'integer' || type === 'number') {
-    const number = Number(text)
-    const form = type === 'integer' ? /^-?\d+$/ : /^-?\d+(\.\d+)?$/
-    return form.test(text) && number >= minimum && number <= maximum
-  }
-  if (rule.enum && !rule.enum.includes(text)) return false
+/** Members of a search that `validSearch` drops. */
+export function droppedFrom(
+  name: OperationName,
+  search: Readonly<Record<string, unknown>>,
+): (readonly [key: string, value: string])[] {
+  const valid = validSearch(name, search)
+  return Object.entries(search)
+    .filter(([key, value]) => value !== undefined && !Object.hasOwn(valid, key))
+    .map(([key, value]) => [key, String(value)])
+}
+
+const ruleOf = (rules: Rules, key: string): FieldRules | undefined =>
+  Object.hasOwn(rules, key) && !rules[key]?.isPrefix
+    ? rules[key]
+    : Object.entries(rules).find(([name, { isPrefix }]) => isPrefix && key.startsWith(name) && key !== name)?.[1]
+
+const isNumeric = ({ type }: FieldRules): boolean => type === 'integer' || type === 'number'
+
+/** Whether a text follows the rules of a member of a query. */
+export function isValid(rule: FieldRules, text: string): boolean {
+  const { anyOf, enum: values, minLength = 0, maxLength = Infinity, pattern } = rule
+  if (anyOf) return anyOf.some((one) => isValid(one, text))
+  if (isNumeric(rule)) return isValidNumber(rule, Number(text))
+  if (values && !values.map(String).includes(text)) return false
   return text.length >= minLength && text.length <= maxLength && (!pattern || matches(text, pattern))
 }
 
-/** The service checks a pattern of a host that the browser cannot compile. */
+function isValidNumber(rule: FieldRules, number: number): boolean {
+  const { minimum = -Infinity, maximum = Infinity, exclusiveMinimum = -Infinity, exclusiveMaximum = Infinity } = rule
+  const isInRange = number >= minimum && number <= maximum && number > exclusiveMinimum && number < exclusiveMaximum
+  return isInRange && (rule.type === 'number' || Number.isInteger(number))
+}
+
+/** As the service, or with the flag `v` of the attribute `pattern`. The service checks a pattern that the browser cannot compile. */
 function matches(text: string, pattern: string): boolean {
   try {
-    return new RegExp(pattern, 'v').test(text)
+    return new RegExp(pattern).test(text) || new RegExp(pattern, 'v').test(text)
   } catch {
     return true
   }

@@ -2,6 +2,7 @@
 import '../style/index.css'
 import { createRoot } from 'react-dom/client'
 import { Forbidden } from '../components/base/problem.tsx'
+import { Dropped } from '../components/lists/dropped.tsx'
 import { Provider } from '../components/provider.tsx'
 import { load } from '../data/load.ts'
 import { notify } from '../data/notices.ts'
@@ -60,6 +61,7 @@ async function show(session: Session): Promise<void> {
     Home: () => import('../shell/home.tsx'),
     Tenant: tenant as View,
     TenantAt: tenantAt,
+    Dropped,
     NotFound,
     Forbidden,
     Failed,

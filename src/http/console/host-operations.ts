@@ -6,6 +6,7 @@ import type { AnyOperation } from '../../kernel/api/operation.ts'
 import { mayCall } from '../../kernel/api/permissions.ts'
 import type { Grant } from '../../kernel/base/context.ts'
 import { fieldRules, operationSchemas, resolved, type Schema, variantsOf } from './operation-schemas.ts'
+import { queryRules } from './query-rules.ts'
 
 /** As `HostOperation` of the console. */
 export interface HostOperation {
@@ -51,8 +52,10 @@ function describe(satellites: SatelliteOperations, document: Schema): HostOperat
   const { schemas = {} } = document.components
   const byName = new Map(operationSchemas(document).map((one) => [one.name, one]))
   return [...satellites].flatMap(([satellite, operations]) =>
-    operations.map(({ name, method, path, summary, description, scope }) => {
-      const { params, query, body, result } = byName.get(name) ?? {}
+    operations.map((operation) => {
+      const { name, method, path, summary, description, scope } = operation
+      const one = byName.get(name)
+      const { params, body, result } = one ?? {}
       const isPlainBody = body !== undefined && Object.keys(resolved(body, schemas).properties ?? {}).length === 0
       const items = itemsOf(result, schemas)
       return {
@@ -63,7 +66,7 @@ function describe(satellites: SatelliteOperations, document: Schema): HostOperat
         summary,
         ...(description ? { description } : {}),
         params: fieldRules(params, schemas),
-        query: fieldRules(query, schemas),
+        query: one ? queryRules(operation, one, schemas) : {},
         body: isPlainBody ? { body: { type: 'json', required: true } } : formRules(body, schemas),
         isPlainBody,
         result: result === undefined ? 'none' : items && method === 'GET' ? 'list' : 'value',

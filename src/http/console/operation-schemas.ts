@@ -51,6 +51,8 @@ const KEPT = [
   'pattern',
   'minimum',
   'maximum',
+  'exclusiveMinimum',
+  'exclusiveMaximum',
   'enum',
   'default',
   'format',
@@ -58,26 +60,31 @@ const KEPT = [
   'maxItems',
 ]
 
-/** Constraints of the members of an object, without descriptions of the API. */
+/** Constraints of the members of an object, without descriptions of the API. Of several variants, those of the first. */
 export function fieldRules(schema: Schema | undefined, schemas: Schema): Record<string, Schema> {
   const { properties = {}, required = [] } = resolved(schema, schemas)
   return Object.fromEntries(
     Object.entries<Schema>(properties).map(([name, member]) => {
       const variants = variantsOf(member)
-      const main = variants.find(({ type }) => type !== 'null') ?? member
-      const plain = resolved(main, schemas)
-      const type = Array.isArray(plain.type) ? plain.type.find((one: string) => one !== 'null') : plain.type
-      const kept = Object.fromEntries(KEPT.flatMap((key) => (key in plain ? [[key, plain[key]]] : [])))
-      if ('const' in plain) kept.enum = [plain.const]
-      if (kept.pattern) kept.pattern = withSetEscapes(kept.pattern)
+      const main = variants.find((one) => !isNull(one)) ?? member
       const nullable = variants.some((one) => [resolved(one, schemas).type].flat().includes('null'))
-      return [
-        name,
-        { type, ...kept, ...(nullable ? { nullable } : {}), ...(required.includes(name) ? { required: true } : {}) },
-      ]
+      const more = { ...(nullable ? { nullable } : {}), ...(required.includes(name) ? { required: true } : {}) }
+      return [name, { ...rulesOf(main, schemas), ...more }]
     }),
   )
 }
+
+/** Constraints of one value. */
+export function rulesOf(schema: Schema, schemas: Schema): Schema {
+  const plain = resolved(schema, schemas)
+  const type = Array.isArray(plain.type) ? plain.type.find((one: string) => one !== 'null') : plain.type
+  const kept = Object.fromEntries(KEPT.flatMap((key) => (key in plain ? [[key, plain[key]]] : [])))
+  if ('const' in plain) kept.enum = [plain.const]
+  if (kept.pattern) kept.pattern = withSetEscapes(kept.pattern)
+  return { type, ...kept }
+}
+
+export const isNull = ({ type }: Schema): boolean => type === 'null'
 
 export const variantsOf = (schema: Schema): Schema[] => schema.anyOf ?? schema.oneOf ?? [schema]
 

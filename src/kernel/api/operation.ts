@@ -212,7 +212,7 @@ export interface Operation<
   readonly command?: string | CommandForm<z.output<ReplySchema>>
   /**
    * Named pattern of tokens that permits it in addition to `admin`, and `read` for a GET: `runtime` for a host's servers, `reveal` for
-   * secrets of tenants, `erase` for their erasure. `any`: every token, also one with a tenant limit.
+   * secrets of tenants, which `read` does not permit, `erase` for their erasure. `any`: every token, also one with a tenant limit.
    */
   readonly scope?: 'runtime' | 'reveal' | 'erase' | 'any'
   /** Whether it creates a tenant that its path does not name: tokens with a tenant limit may not call it. */

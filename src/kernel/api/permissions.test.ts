@@ -15,6 +15,7 @@ const OPERATIONS: readonly Subject[] = [
   { name: 'quotas.check', method: 'GET', path: '/tenants/{id}/quotas/{quota}/check', scope: 'runtime' },
   { name: 'quotas.consume', method: 'POST', path: '/tenants/{id}/quotas/{quota}/consume', scope: 'runtime' },
   { name: 'settings.reveal', method: 'POST', path: '/tenants/{id}/settings/{name}/reveal', scope: 'reveal' },
+  { name: 'notes.reveal', method: 'GET', path: '/tenants/{id}/notes/{noteId}/secret', scope: 'reveal' },
   { name: 'webhooks.list', method: 'GET', path: '/tenants/{id}/webhooks' },
   { name: 'webhookDeliveries.list', method: 'GET', path: '/tenants/{id}/webhooks/{webhookId}/deliveries' },
   { name: 'hostWebhooks.list', method: 'GET', path: '/webhooks' },
@@ -36,7 +37,7 @@ describe('permits', () => {
       ['tenants.list', 'tenants.get', 'quotas.check', 'webhooks.list', 'webhookDeliveries.list', 'hostWebhooks.list'],
     ],
     [['runtime'], ['quotas.check', 'quotas.consume', 'ofrep.evaluate']],
-    [['reveal'], ['quotas.check', 'quotas.consume', 'settings.reveal', 'ofrep.evaluate']],
+    [['reveal'], ['quotas.check', 'quotas.consume', 'settings.reveal', 'notes.reveal', 'ofrep.evaluate']],
     [
       ['tenants.*', '!tenants.delete'],
       ['tenants.list', 'tenants.get', 'tenants.clone'],
@@ -72,7 +73,7 @@ describe('laws of patterns', () => {
   /** An independent reading of the rules. */
   function matchesByRule(text: string, { name, method, scope }: Subject): boolean {
     if (text === 'admin') return true
-    if (text === 'read') return method === 'GET'
+    if (text === 'read') return method === 'GET' && scope !== 'reveal'
     if (text === 'runtime') return scope === 'runtime'
     if (text === 'reveal') return scope === 'runtime' || scope === 'reveal'
     return new RegExp(`^${text.replaceAll('.', String.raw`\.`).replaceAll('*', '.*')}$`).test(name)
@@ -160,6 +161,7 @@ describe('a grant with a tenant limit', () => {
       'quotas.check',
       'quotas.consume',
       'settings.reveal',
+      'notes.reveal',
       'webhooks.list',
       'webhookDeliveries.list',
       'session.get',

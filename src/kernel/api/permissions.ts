@@ -3,7 +3,7 @@
  *
  *   `quotas.consume`   this operation
  *   `quotas.*`         every name that starts with `quotas.`, also of later versions
- *   `read`             a named pattern: all GET operations
+ *   `read`             a named pattern: all GET operations, except those that reveal secrets
  *   `!tenants.delete`  not this one. A denial wins over every other pattern
  *
  * - A list without a permitting pattern permits nothing.
@@ -18,7 +18,7 @@ type Named = (operation: Pick<AnyOperation, 'method' | 'scope'>) => boolean
 
 const NAMED: ReadonlyMap<string, Named> = new Map<string, Named>([
   ['admin', () => true],
-  ['read', ({ method }) => method === 'GET'],
+  ['read', ({ method, scope }) => method === 'GET' && scope !== 'reveal'],
   ['runtime', ({ scope }) => scope === 'runtime'],
   ['reveal', ({ scope }) => scope === 'runtime' || scope === 'reveal'],
   ['erase', ({ scope }) => scope === 'erase'],

@@ -37,10 +37,12 @@ export interface AttentionEntry extends OperationCall {
 }
 
 export interface AttentionResult {
-  /** The longest lasting first; at most `limit`. */
+  /** The longest lasting first; at most `limit` of each operation. */
   readonly entries: readonly AttentionEntry[]
   /** Number of all entries. */
   readonly total: number
+  /** The same by operation, for a kind with several operations: a caller may have one of them only. */
+  readonly totals?: Readonly<Record<string, number>>
 }
 
 /** Entries of one kind, which is its name. */
@@ -48,11 +50,15 @@ export interface AttentionSource<Service = any> extends Share<Service, Attention
   readonly severity: AttentionSeverity
 }
 
-/** The entries of rows, each with the total of all rows (`count(*) over ()`). */
-export const attentionOf = <Row extends { readonly total: number }>(
+/** The entries of rows, each with the total of all rows of its operation (`count(*) over ()` of a kind with one operation). */
+export function attentionOf<Row extends { readonly total: number }>(
   rows: readonly Row[],
   entry: (row: Row) => AttentionEntry,
-): AttentionResult => ({ entries: rows.map(entry), total: rows[0]?.total ?? 0 })
+): AttentionResult {
+  const entries = rows.map(entry)
+  const totals = Object.fromEntries(entries.map(({ operation }, index) => [operation, rows[index]?.total ?? 0]))
+  return { entries, totals, total: Object.values(totals).reduce((sum, one) => sum + one, 0) }
+}
 
 export const NO_ATTENTION: AttentionResult = { entries: [], total: 0 }
 

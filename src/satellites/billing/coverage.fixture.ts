@@ -81,7 +81,11 @@ export const part: Part = {
   },
   operations: {
     'billing.get': { success: subscribed, wrong: { query: { all: 'yes' } }, also: { E_TENANT_NOT_FOUND: absent } },
-    'billing.list': { success: { ...subscribed, query: { status: 'active' } }, wrong: { query: { dunning: 'yes' } } },
+    'billing.list': {
+      success: { ...subscribed, query: { status: 'active' } },
+      wrong: { query: { dunning: 'yes' } },
+      also: { E_PLAN_RESOLVED_BY_HOST: { query: { plan: 'pro' }, plansOfHost: true } },
+    },
     'billing.checkout': {
       success: { body: checkout },
       wrong: { body: { ...checkout, priceId: 'the price' } },

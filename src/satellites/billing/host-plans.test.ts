@@ -36,6 +36,14 @@ test('a subscription is stored, and its changes write no plan', async () => {
   expect(await known()).toEqual([{}, 'scale'])
 })
 
+test('a list by plan is rejected as that of tenants', async () => {
+  const { billing, tenants } = open.tenancy
+  const expected = { code: 'E_PLAN_RESOLVED_BY_HOST' }
+  await expect(tenants.list({ plan: 'pro', limit: 1 })).rejects.toMatchObject(expected)
+  await expect(billing.listing.list({ plan: 'pro' })).rejects.toMatchObject(expected)
+  await expect(billing.listing.export('csv', { plan: 'pro' })).rejects.toMatchObject(expected)
+})
+
 test('a worker reports at start that the host decides plans', async () => {
   const received: string[] = []
   const satellites = [billing(open.options), eventRecorder((name) => received.push(name))] as never

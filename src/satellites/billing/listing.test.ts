@@ -50,7 +50,7 @@ describe('the billing of all tenants', () => {
     expect(await idsOf({ plan: 'free' })).toEqual([ended.tenantId])
     expect(await idsOf({ plan: 'pro', dunning: 'open' })).toEqual([owing.tenantId])
     expect(await idsOf({ plan: 'scale', dunning: 'open' })).toEqual([])
-    expect(await idsOf({ plan: 'unknown' })).toEqual([])
+    await expect(idsOf({ plan: 'unknown' })).rejects.toMatchObject({ code: 'E_INVALID_REQUEST' })
   })
 
   test('pages follow tenant ids, and a cursor is valid for its filters only', async () => {

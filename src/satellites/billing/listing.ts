@@ -3,10 +3,9 @@
  * last one, as in the billing of one tenant. A filter by state first reads the index of that state, so a rare state is as fast as a
  * common one.
  */
-import { sql } from 'kysely'
 import { type ExportFormat, formatsOf } from '../../kernel/api/export-format.ts'
 import { keysetQuery, type PageOf, type PageOptions } from '../../kernel/api/page.ts'
-import { invalid } from '../../kernel/base/errors.ts'
+import { hasPlan } from '../../tenants/registry/search.ts'
 import type { TenantTables } from '../../tenants/tenant/tables.ts'
 import { toTenant } from '../../tenants/tenant/tenant.ts'
 import { openCases } from './dunning/suspensions.ts'
@@ -56,7 +55,7 @@ export class BillingList {
     this.#dependencies = dependencies
   }
 
-  /** @throws E_INVALID_REQUEST for a filter by plan if the host decides plans */
+  /** @throws E_INVALID_REQUEST for an unknown plan, E_PLAN_RESOLVED_BY_HOST for a plan if the host decides plans */
   async list({ limit, cursor, ...filter }: BillingFilter & PageOptions = {}): Promise<PageOf<BillingSummary>> {
     const { dunning, status, plan } = filter
     const keyset = { name: 'billing', filters: [dunning, status, plan], order: BY_TENANT, item: (row: Row) => row }
@@ -129,18 +128,7 @@ export class BillingList {
           ),
         )
     }
-    return plan === undefined ? query : query.where(this.#planIs(plan))
-  }
-
-  #planIs(plan: string) {
-    const { plans } = this.#dependencies.tenants
-    const { defaultPlan, definitions, resolvedBy } = plans.describe()
-    if (resolvedBy === 'host')
-      throw invalid([{ path: 'plan', message: 'must be absent, because the host decides plans' }])
-    const named = sql<string | null>`tenants.metadata ->> 'plan'`
-    if (plan !== defaultPlan) return sql<boolean>`${named} = ${plan}`
-    const others = Object.keys(definitions).filter((name) => name !== defaultPlan)
-    return sql<boolean>`(${named} is null or not ${named} = any(${others}::text[]))`
+    return plan === undefined ? query : query.where(hasPlan(this.#dependencies.tenants.plans.condition(plan)))
   }
 
   async #summaries(rows: readonly Row[]): Promise<BillingSummary[]> {

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { EXPORT_TYPES, exported, wantedFormat } from '../../kernel/api/export-format.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
-import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
+import { PlanResolvedByHost, TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { PaymentRejected, PriceNotMapped, SubscriptionNotFound } from './model/errors.ts'
 import { SUBSCRIPTION_STATUSES } from './model/provider.ts'
@@ -58,11 +58,12 @@ export const operations = [
         .min(1)
         .max(128)
         .optional()
-        .meta({ description: 'Current plan of the tenant. Rejected if the host decides plans' }),
+        .meta({ description: 'Only of tenants with this plan; the default plan includes tenants without a plan' }),
       ...Page.shape,
     }),
     reply: pageOf(BillingSummary),
     streams: EXPORT_TYPES,
+    errors: [PlanResolvedByHost],
     command: {
       name: 'billing:list',
       rows: ({ data }) =>

@@ -92,8 +92,8 @@ test('a flag is created in the panel, and deleted after its key is typed', { tim
   await page.getByRole('button', { name: 'Undo' }).click()
   await page.getByText('beta-search is restored').waitFor()
   expect(await flag('beta-search', 'globex')).toMatchObject({ enabled: true, rolloutPercent: 25 })
-  await opened.call('DELETE', '/tenants/globex/feature-flags/beta-search')
   expect(console.complaints).toEqual([])
+  await opened.call('DELETE', '/tenants/globex/feature-flags/beta-search')
 })
 
 test('a key that the tenant does not have is found in the palette, created by its rollout, and removed by undo', {
@@ -120,6 +120,23 @@ test('a key that the tenant does not have is found in the palette, created by it
   await page.getByText('The tenant does not have this flag, so it evaluates to off.').waitFor()
   console.expect(/404/)
   expect(console.complaints).toEqual([])
+})
+
+test('the palette finds a flag among more keys than a page has', { timeout: LIMIT_MS }, async () => {
+  const { database } = opened.tenancy.kernel
+  await database.sql(
+    `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
+     select gen_random_uuid(), 'acme', 'a-' || n, true, now(), now() from generate_series(1, 250) n`,
+  )
+  await using console = await opened.open('/tenants')
+  const { page } = console
+  await page.getByRole('link', { name: 'Globex' }).waitFor()
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: 'Search and commands' }).waitFor()
+  await page.keyboard.type('EDITOR globex')
+  await page.getByRole('option', { name: /^new-editor Globex/ }).waitFor()
+  expect(console.complaints).toEqual([])
+  await database.sql(`delete from multitenancy.feature_flags where key like 'a-%' and key <> $1`, [LONG])
 })
 
 test('the flags over tenants lead to the tenants of a flag, filtered by state', { timeout: LIMIT_MS }, async () => {

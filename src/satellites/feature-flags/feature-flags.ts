@@ -13,6 +13,7 @@ import type { Sample, Series } from '../../kernel/metrics/metrics.ts'
 import { TENANT_ID } from '../../tenants/tenant/tenant.ts'
 import { FlagCache } from './cache/cache.ts'
 import { type ChangeListener, FlagChanges } from './cache/changes.ts'
+import { KeyCounts, type KeyFilter } from './cache/key-counts.ts'
 import type { Found, Whole } from './cache/known-flags.ts'
 import { FlagReads, unreadable } from './cache/reads.ts'
 import { SharedFlags } from './cache/shared.ts'
@@ -54,6 +55,7 @@ export class FeatureFlags<Flag extends string = string> {
   readonly #reads: FlagReads
   readonly #changes: FlagChanges
   readonly #records: FlagRecords
+  readonly #keyCounts: KeyCounts
   readonly #cache: FlagCache
   readonly #declared: DeclaredNames
   readonly #counts = { STATIC: 0, SPLIT: 0, DISABLED: 0, FLAG_NOT_FOUND: 0, STALE: 0, ERROR: 0 }
@@ -69,6 +71,7 @@ export class FeatureFlags<Flag extends string = string> {
     this.#changes = changes
     this.#reads = new FlagReads(kernel.database)
     this.#records = new FlagRecords(kernel, changes, shared)
+    this.#keyCounts = new KeyCounts(kernel)
     this.#cache = new FlagCache({ kernel, reads: this.#reads, shared, ttlSeconds, changes })
     changes.subscribe((tenantId, keys) =>
       tenantId === undefined ? this.#cache.doubtAll() : this.#cache.doubt(tenantId, keys),
@@ -129,9 +132,9 @@ export class FeatureFlags<Flag extends string = string> {
     return this.#records.list(tenantId, options)
   }
 
-  /** A page of the keys of all tenants' flags, with the number of tenants by state. */
-  listKeys(options: PageOptions = {}): Promise<PageOf<FlagKeyCounts>> {
-    return this.#records.listKeys(options)
+  /** A page of the keys of all tenants' flags, with the number of tenants by state. @param options `q`: part of a key */
+  listKeys(options: KeyFilter & PageOptions = {}): Promise<PageOf<FlagKeyCounts>> {
+    return this.#keyCounts.list(options)
   }
 
   /** A page of the flags of all tenants with one key, by tenant. Returns an empty page for an unknown key. */

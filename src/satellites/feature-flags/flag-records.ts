@@ -3,7 +3,6 @@
  * all processes. A write without a change has none of these.
  */
 import { randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
 import type { PageOf, PageOptions } from '../../kernel/api/page.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
@@ -17,7 +16,6 @@ import {
   type FeatureFlag,
   type FlagFilter,
   FlagKey,
-  type FlagKeyCounts,
   type FlagRequest,
   type FlagSettings,
   sameSettings,
@@ -50,24 +48,6 @@ export class FlagRecords {
     const order = { columns: ['key'], direction: 'asc' } as const
     const keyset = { name: 'featureFlags', filters: [tenantId], order, item: toFlag }
     return cursors.keysetPage(this.#rows(tenantId), keyset, page)
-  }
-
-  /** Counts of all tenants by key. Sorted by the index, so a page reads only its keys. */
-  async listKeys(page: PageOptions): Promise<PageOf<FlagKeyCounts>> {
-    const counts = this.#kernel.database
-      .query<FlagTables>()
-      .selectFrom('featureFlags')
-      .select(({ fn }) => [
-        'key',
-        fn.countAll<number>().as('tenants'),
-        sql<number>`count(*) filter (where enabled and rollout_percent is null)`.as('on'),
-        sql<number>`count(*) filter (where enabled and rollout_percent is not null)`.as('inRollout'),
-        sql<number>`count(*) filter (where not enabled)`.as('off'),
-      ])
-      .groupBy('key')
-    const order = { columns: ['key'], direction: 'asc' } as const
-    const keyset = { name: 'featureFlags.keys', order, item: (row: FlagKeyCounts) => row }
-    return this.#kernel.cursors.keysetPage(counts, keyset, page)
   }
 
   /** Flags of all tenants with this key. */

@@ -39,6 +39,41 @@ describe('flags of all tenants', () => {
     })
   })
 
+  test('keys are found by a part in any case, in pages', async () => {
+    for (const key of ['Editor-new', 'banner', 'new-editor', 'old.EDITOR', 'e_d']) await set('one', key, null)
+    const keysOf = async (options: object) => (await tenancy.featureFlags.listKeys(options)).data.map(({ key }) => key)
+    expect(await keysOf({ q: 'edit' })).toEqual(['Editor-new', 'new-editor', 'old.EDITOR'])
+    expect(await keysOf({ q: '_' })).toEqual(['e_d'])
+    expect(await keysOf({ q: '%' })).toEqual([])
+    const { nextCursor } = await tenancy.featureFlags.listKeys({ q: 'edit', limit: 2 })
+    expect(await keysOf({ q: 'edit', limit: 2, cursor: nextCursor })).toEqual(['old.EDITOR'])
+    expect(await keysOf({ limit: 200 })).toHaveLength(5)
+  })
+
+  test('the counts of a key of many tenants are read once', async () => {
+    const database = tenancy.kernel.database
+    const many = [...Array(10_000).keys()].map((number) => `many-${number}`)
+    await database.sql(
+      `insert into multitenancy.tenants (id, name, status, metadata, domains, locator, isolation, placement, created_at, updated_at)
+       select id, id, 'active', '{}', '{}', 'of_' || id, 'schema-pg', 'main', now(), now() from unnest($1::text[]) id`,
+      [many],
+    )
+    await database.sql(
+      `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
+       select gen_random_uuid(), id, 'common', true, now(), now() from unnest($1::text[]) id`,
+      [many],
+    )
+    await set('one', 'rare', null)
+    const countsOf = async () =>
+      (await tenancy.featureFlags.listKeys()).data.map(({ key, on, off }) => [key, on, off].join(' '))
+    expect(await countsOf()).toEqual(['common 10000 0', 'rare 1 0'])
+    await set('one', 'common', false)
+    await set('one', 'rare', false)
+    expect(await countsOf()).toEqual(['common 10000 0', 'rare 0 1'])
+    await database.sql(`delete from multitenancy.feature_flags where key = 'common'`)
+    expect(await countsOf()).toEqual(['rare 0 1'])
+  })
+
   test('the tenants of a key are listed in pages by id, and filtered by state', async () => {
     for (const [id, percent] of [
       ['one', null],

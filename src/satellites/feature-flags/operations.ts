@@ -160,9 +160,13 @@ export const operations = [
     method: 'GET',
     path: '/feature-flags',
     summary: "List the keys of all tenants' flags, with the number of tenants by state",
-    query: z.strictObject({ ...Page.shape }),
+    description: 'The counts of a key that 10,000 tenants or more have are up to 30 s old.',
+    query: z.strictObject({
+      q: z.string().min(1).max(128).optional().meta({ description: 'Part of a key, in any case', example: 'editor' }),
+      ...Page.shape,
+    }),
     reply: pageOf(FlagKeyCounts),
-    command: 'flags:list',
+    command: { name: 'flags:list', options: { q: { flags: '--q <text>', summary: 'only keys with this part' } } },
     handle: (flags, { query }) => flags.listKeys(query),
   }),
   operation({

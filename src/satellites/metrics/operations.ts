@@ -81,7 +81,8 @@ export const operations = [
     method: 'GET',
     path: '/tenant-metrics/sums',
     summary: 'Sum a key by day, or list the tenants with the greatest sums',
-    description: 'As of the last flush, which runs every five minutes. Default: the last 14 days.',
+    description:
+      'As of the last flush, which runs every five minutes; sums over 10,000 tenants or more are up to a minute older. Default: the last 14 days.',
     query: z
       .strictObject({
         key: MetricKey.meta({ example: 'requests' }),

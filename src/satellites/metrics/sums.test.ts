@@ -77,6 +77,24 @@ describe('sums', () => {
     expect(within).toMatchObject({ from: dateBack(5), to: dateBack(5), data: [{ tenantId: 'acme', value: 20 }] })
   })
 
+  test('sums of many tenants are read once in a minute, others for each request', async () => {
+    const many = 10_000
+    await all.opened.tenancy.kernel.database.sql(
+      `insert into multitenancy.metric_sums (day, tenant_id, key, incarnation, value)
+       select $1, 'many-' || n, 'common', gen_random_uuid(), 1 from generate_series(1, $2) n`,
+      [dateBack(0), many],
+    )
+    const totalsOf = async (request: { tenantId?: string }) => [
+      (await metrics.sums({ key: 'common', ...request })).total,
+      (await metrics.sums({ key: 'common', by: 'tenant', ...request })).total,
+    ]
+    expect(await totalsOf({})).toEqual([many, many])
+    expect(await totalsOf({ tenantId: 'many-7' })).toEqual([1, 1])
+    await add(0, 'many-7', 'common', 5)
+    expect(await totalsOf({})).toEqual([many, many])
+    expect(await totalsOf({ tenantId: 'many-7' })).toEqual([6, 6])
+  })
+
   test('a key without counts and an empty range have no sums', async () => {
     expect(await metrics.sums({ key: 'none' })).toMatchObject({ total: 0, data: [] })
     expect(await metrics.sums({ key: 'none', by: 'tenant' })).toMatchObject({ total: 0, data: [] })

@@ -1,8 +1,9 @@
 /**
  * Sums of a key over days and tenants, computed in the database, as of the last flush.
  *
- * A sum over all tenants reads each row of its day. Rows of a day stay the same when no process adds to it any more, so the sum of such
- * a day is read once per process; a later trim by retention is not seen.
+ * A sum over all tenants reads each row of its days. Rows of a day stay the same when no process adds to it any more, so the sum of such
+ * a day is read once per process; a later trim by retention is not seen. Other results of many rows are kept for a minute. No index has
+ * the values: each flush would have to write it.
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -18,6 +19,10 @@ const DEFAULT_TENANTS = 10
 const CACHED_SUMS = 5_000
 /** After the last day to which a process adds, a rollup writes its sums within minutes. */
 const SETTLED_DAYS = MAX_DAYS_LATE + 2
+/** Rows, or tenants, from which a result is kept. */
+const MANY = 10_000
+const KEPT_MS = 60_000
+const KEPT_RESULTS = 200
 
 export const MetricSums = z
   .object({
@@ -49,22 +54,33 @@ export interface SumsRequest<Key extends string = string> extends Omit<MetricFil
   readonly top?: number | undefined
 }
 
-const BY_DAY = `
-  select d.day::text as period, s.value from unnest($3::date[]) d (day), lateral (
-    select sum(value)::float8 as value from multitenancy.metric_sums
-    where day = d.day and key = $1 and ($2::text is null or tenant_id = $2)) s
-  where s.value is not null order by d.day desc`
+const conditionOf = (tenantId: string | undefined): string =>
+  tenantId === undefined ? 'key = $1 and $2::text is null' : 'key = $1 and tenant_id = $2'
 
-const BY_TENANT = `
+const byDay = (tenantId: string | undefined): string => `
+  select day::text as period, sum(value)::float8 as value, count(*) as rows from multitenancy.metric_sums
+  where ${conditionOf(tenantId)} and day = any($3::date[]) group by day`
+
+const byTenant = (tenantId: string | undefined): string => `
   with sums as (
     select tenant_id as "tenantId", sum(value)::float8 as value from multitenancy.metric_sums
-    where key = $1 and ($2::text is null or tenant_id = $2) and day between $3 and $4 group by tenant_id)
-  select "tenantId", value, sum(value) over ()::float8 as total from sums order by value desc, "tenantId" limit $5`
+    where ${conditionOf(tenantId)} and day between $3 and $4 group by tenant_id)
+  select "tenantId", value, sum(value) over ()::float8 as total, count(*) over () as tenants
+  from sums order by value desc, "tenantId" limit $5`
+
+interface TenantSum {
+  readonly tenantId: string
+  readonly value: number
+  /** Of all tenants. */
+  readonly total: number
+  readonly tenants: number
+}
 
 export class SumsOfMetrics {
   readonly #database: Database
   /** By day and key, of all tenants. */
-  readonly #settled = new LRUCache<string, number>({ max: CACHED_SUMS })
+  readonly #daySums = new LRUCache<string, number>({ max: CACHED_SUMS })
+  readonly #tenantSums = new LRUCache<string, Promise<readonly TenantSum[]>>({ max: KEPT_RESULTS, ttl: KEPT_MS })
 
   constructor(database: Database) {
     this.#database = database
@@ -83,7 +99,7 @@ export class SumsOfMetrics {
       : { from: dateOf(dayOf(from.getTime())), to: dateOf(dayOf(to.getTime())) }
     if (!range) return { key, ...period, total: 0, data: [] }
     if (by === 'tenant') {
-      const { rows } = await this.#database.sql(BY_TENANT, [key, tenantId ?? null, range.first, range.last, top])
+      const rows = await this.#byTenant([key, tenantId, range.first, range.last, top])
       return {
         key,
         ...period,
@@ -95,18 +111,56 @@ export class SumsOfMetrics {
     return { key, ...period, total: data.reduce((sum, { value }) => sum + value, 0), data }
   }
 
+  async #readByTenant(values: readonly unknown[]): Promise<readonly TenantSum[]> {
+    const [key, tenantId, ...others] = values
+    const { rows } = await this.#database.sql(byTenant(tenantId as string | undefined), [
+      key,
+      tenantId ?? null,
+      ...others,
+    ])
+    return rows
+  }
+
+  /** Concurrent requests share a query. */
+  #byTenant(
+    values: readonly [key: string, tenantId: string | undefined, first: string, last: string, top: number],
+  ): Promise<readonly TenantSum[]> {
+    const name = JSON.stringify(values)
+    const known = this.#tenantSums.get(name)
+    if (known) return known
+    const reading = this.#readByTenant(values).then(
+      (rows) => {
+        if ((rows[0]?.tenants ?? 0) < MANY) this.#tenantSums.delete(name)
+        return rows
+      },
+      (error) => {
+        this.#tenantSums.delete(name)
+        throw error
+      },
+    )
+    this.#tenantSums.set(name, reading)
+    return reading
+  }
+
   async #byDay(key: string, tenantId: string | undefined, days: readonly string[], today: number) {
     const isCached = tenantId === undefined
-    const settledBefore = dateOf(today - SETTLED_DAYS)
-    const unknown = days.filter((day) => !isCached || !this.#settled.has(`${day} ${key}`))
+    const known = new Map(
+      days.flatMap((day): [string, number][] => {
+        const sum = isCached ? this.#daySums.get(`${day} ${key}`) : undefined
+        return sum === undefined ? [] : [[day, sum]]
+      }),
+    )
+    const unknown = days.filter((day) => !known.has(day))
     const { rows } =
-      unknown.length === 0 ? { rows: [] } : await this.#database.sql(BY_DAY, [key, tenantId ?? null, unknown])
-    const read = new Map<string, number>(rows.map(({ period, value }) => [period, value]))
-    if (isCached) {
-      for (const day of unknown) if (day < settledBefore) this.#settled.set(`${day} ${key}`, read.get(day) ?? 0)
-    }
+      unknown.length === 0 ? { rows: [] } : await this.#database.sql(byDay(tenantId), [key, tenantId ?? null, unknown])
+    const read = new Map<string, { value: number; rows: number }>(rows.map((row) => [row.period, row]))
+    const settledBefore = dateOf(today - SETTLED_DAYS)
     return days.flatMap((period) => {
-      const value = read.get(period) ?? (isCached ? this.#settled.get(`${period} ${key}`) : undefined) ?? 0
+      const { value, rows } = read.get(period) ?? { value: known.get(period) ?? 0, rows: 0 }
+      if (isCached && !known.has(period)) {
+        if (period < settledBefore) this.#daySums.set(`${period} ${key}`, value)
+        else if (rows >= MANY) this.#daySums.set(`${period} ${key}`, value, { ttl: KEPT_MS })
+      }
       return value > 0 ? [{ period, value }] : []
     })
   }

@@ -97,6 +97,32 @@ describe.each(STORES)('the ranking with the store %s', (store) => {
     for (const records of processes) await records.write()
     expect(await top()).toEqual([[one, 'exports', 9, 10]])
   })
+
+  test('a row of another process from before a reset leaves no rank', async () => {
+    const [one, other] = [await all.tenant(), await all.tenant()]
+    const { kernel, tenants } = all.opened.tenancy
+    const process = new UsageRecords(kernel, tenants.plans)
+    const nowMs = all.storeNow() - 5
+    for (const tenantId of [one, other]) {
+      const use = { tenantId, plan: 'free', nowMs }
+      process.note({ ...use, quota: 'exports', limit: 10, usage: 9 })
+      process.note({ ...use, quota: 'seats', limit: 3, usage: 3, isGauge: true })
+    }
+    await quotas().reset(one)
+    await quotas().reset(other, 'seats')
+    await process.write()
+    expect(await top()).toEqual([[other, 'exports', 9, 10]])
+  })
+
+  test('the same use as before a reset is ranked again', async () => {
+    const one = await all.tenant()
+    await quotas().setUsage(one, 'seats', 3)
+    expect(await top()).toEqual([[one, 'seats', 3, 3]])
+    await quotas().reset(one)
+    expect(await top()).toEqual([])
+    await quotas().setUsage(one, 'seats', 3)
+    expect(await top()).toEqual([[one, 'seats', 3, 3]])
+  })
 })
 
 test('use is written when it has changed by a hundredth of the limit, from half of the smallest limit on', async () => {

@@ -35,9 +35,17 @@ const WRITE = `
     set used = excluded.used, day = excluded.day, plan = excluded.plan, noted_at = excluded.noted_at
     where kept.noted_at <= excluded.noted_at`
 
+/** Also writes rows that do not exist yet: another process may still write its usage from before the reset. */
 const CLEAR = `
-  update multitenancy.quota_usage set used = 0, noted_at = $3
-  where tenant_id = $1 and ($2::text is null or quota = $2) and noted_at <= $3`
+  insert into multitenancy.quota_usage as kept (tenant_id, quota, used, plan, noted_at)
+  select t.id, q.quota, 0, '', $4
+  from multitenancy.tenants t, (
+    select unnest($3::text[]) as quota
+    union select quota from multitenancy.quota_usage where tenant_id = $1) q
+  where t.id = $1 and t.status <> 'deleted' and ($2::text is null or q.quota = $2)
+  order by q.quota collate "C"
+  on conflict (tenant_id, quota) do update set used = 0, noted_at = excluded.noted_at
+    where kept.noted_at <= excluded.noted_at`
 
 export interface Use {
   readonly tenantId: string
@@ -74,7 +82,7 @@ export class UsageRecords {
   note(use: Use): void {
     const smallest = this.#smallestLimits.get(use.quota)
     if (smallest === undefined) return
-    const key = `${use.tenantId} ${use.quota}`
+    const key = keyOf(use)
     const last = this.#noted.get(key)
     if (!isWorthARow(use, last, smallest) || (this.#waiting.size >= MAX_WAITING && !this.#waiting.has(key))) return
     this.#noted.set(key, use)
@@ -90,12 +98,17 @@ export class UsageRecords {
 
   /** Sets rows to 0 after a reset. After a failure, the next changes write them. */
   async cleared(tenantId: string, quota: string | undefined, counters: Pick<Counters, 'readAll'>): Promise<void> {
+    const quotas = [...this.#smallestLimits.keys()].filter((one) => (quota ?? one) === one)
+    const keys = quotas.map((one) => keyOf({ tenantId, quota: one }))
+    for (const key of keys) this.#waiting.delete(key)
     try {
       const { nowMs } = await counters.readAll(tenantId)
-      await this.#kernel.database.sql(CLEAR, [tenantId, quota ?? null, new Date(nowMs)])
+      await this.#kernel.database.sql(CLEAR, [tenantId, quota ?? null, quotas, new Date(nowMs)])
     } catch (error) {
       this.#kernel.log.warn({ err: error, tenantId }, 'rows of usage could not be set to 0 after a reset')
     }
+    // The next use is written, also if it equals the use before.
+    for (const key of keys) this.#noted.delete(key)
   }
 
   /** Writes waiting rows; a failure keeps them for the next write. */
@@ -147,6 +160,8 @@ export class UsageRecords {
     ])
   }
 }
+
+const keyOf = ({ tenantId, quota }: Pick<Use, 'tenantId' | 'quota'>): string => `${tenantId} ${quota}`
 
 /** Above the limit, steps are tenths of the usage, because usage without enforcement has no end. */
 function isWorthARow({ usage, limit, isGauge, nowMs }: Use, last: Use | undefined, smallest: number): boolean {

@@ -1,4 +1,5 @@
 import { beforeAll, describe, expect, inject, test } from 'vitest'
+import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import { Attention } from '../../tenants/overview/attention.ts'
 import type { TestTenancy } from '../../testing/base/tenancy.ts'
@@ -47,6 +48,34 @@ describe('the attention list', () => {
     ])
     expect(data[0]).toMatchObject({ severity: 'high', since: since.toISOString(), operation: 'webhooks.get' })
     expect(totals).toEqual([{ kind: 'webhookFailing', severity: 'high', total: 2 }])
+  })
+
+  test('counts subscriptions of tenants and of the host separately, and has up to 50 of each', async () => {
+    const id = uuidv7()
+    const own = await subscriptionRows(tenancy, id, 60)
+    const host = await subscriptionRows(tenancy, null, 55)
+    await sql(
+      `update multitenancy.webhook_subscriptions set failing_since = now() - interval '2 days' where id = any($1)`,
+      [own],
+    )
+    await sql(
+      `update multitenancy.webhook_subscriptions set failing_since = now() - interval '1 day' where id = any($1)`,
+      [host],
+    )
+    const listedWith = (...operations: string[]) => {
+      const grant = { bounds: [['*']] as const, operations: new Set(operations), tenants: null, expiresAt: null }
+      return enterContext({ ...currentContext(), grant }, () => listed({ kind: 'webhookFailing' }))
+    }
+    const { data, totals } = await listedWith('hostWebhooks.get')
+    expect(data).toHaveLength(50)
+    expect(new Set(data.map(({ operation, tenantId }) => [operation, tenantId].join()))).toEqual(
+      new Set(['hostWebhooks.get,']),
+    )
+    expect(totals).toMatchObject([{ total: 55 }])
+    const [{ total = 0 } = {}] = (await listedWith('webhooks.get')).totals
+    expect(total).toBeGreaterThanOrEqual(60)
+    expect((await listedWith('webhooks.get', 'hostWebhooks.get')).totals).toMatchObject([{ total: total + 55 }])
+    await sql('delete from multitenancy.webhook_subscriptions where id = any($1)', [[...own, ...host]])
   })
 
   test('has the number of deliveries that failed in 24 hours', async () => {

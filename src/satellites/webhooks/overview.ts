@@ -15,15 +15,18 @@ const HOUR_MS = 3_600_000
 /** Failed deliveries of an hour that are counted. */
 const MAX_COUNTED = 1_000
 
-/** Subscriptions with only failures for an hour, and those that were disabled for their failures. */
+/** Subscriptions with only failures for an hour, and those that were disabled for their failures; of tenants, and of the host. */
 const FAILING = `
-  select s.tenant_id as "tenantId", s.id, s.enabled, coalesce(s.failing_since, s.updated_at) as since,
-    count(*) over () as total
-  from multitenancy.webhook_subscriptions s
-  where s.deleted_at is null and s.listening_until is null and (s.failing_since is not null or s.disabled_reason is not null)
-    and case when s.enabled then s.failing_since < $3 else s.disabled_reason is not null end
-    and ($1::text is null or s.tenant_id = $1)
-  order by since, s.id limit $2`
+  select * from (
+    select s.tenant_id as "tenantId", s.id, s.enabled, since, count(*) over owner as total,
+      row_number() over (owner order by since, s.id) as position
+    from multitenancy.webhook_subscriptions s, coalesce(s.failing_since, s.updated_at) since
+    where s.deleted_at is null and s.listening_until is null
+      and (s.failing_since is not null or s.disabled_reason is not null)
+      and case when s.enabled then s.failing_since < $3 else s.disabled_reason is not null end
+      and ($1::text is null or s.tenant_id = $1)
+    window owner as (partition by s.tenant_id is null)) failing
+  where position <= $2 order by since, id`
 
 /** By tenant of the event, as deliveries are counted. */
 const FAILED = `
@@ -110,14 +113,17 @@ async function failed(webhooks: Webhooks, { tenantId, limit, now }: AttentionReq
 async function overdue(webhooks: Webhooks, { tenantId, limit }: AttentionRequest): Promise<AttentionResult> {
   const { overdue } = await webhooks.inspection.overdue()
   const own = overdue.filter((one) => tenantId === undefined || one.tenantId === tenantId)
-  const entries = own.slice(0, limit).map(({ tenantId, count, since }) => ({
+  const byOperation = Map.groupBy(own, ({ tenantId }) => listOf(tenantId).operation)
+  const rows = [...byOperation.values()].flatMap((some) =>
+    some.slice(0, limit).map((one) => ({ ...one, total: some.length })),
+  )
+  return attentionOf(rows, ({ tenantId, count, since }) => ({
     tenantId,
     title: 'Deliveries overdue for more than 5 minutes',
     since,
     count,
     ...listOf(tenantId),
   }))
-  return { entries, total: own.length }
 }
 
 /** An hour is complete or not at all: the part of it before the cursor is that of the page before. */

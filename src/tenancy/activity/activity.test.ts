@@ -5,7 +5,7 @@ import { serveNode } from '../../http/hosts/node.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import { eventually, notificationsReceived, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import type { Tenancy } from '../tenancy.ts'
-import { MAX_STREAMS } from './activity.ts'
+import { MAX_STREAMS, MAX_STREAMS_OF_CALLER } from './activity.ts'
 
 const ADMIN = 'token-of-an-admin-0123456789'
 const ORIGIN = 'http://localhost'
@@ -37,6 +37,17 @@ afterAll(() => world.end())
 async function install(id: string): Promise<void> {
   await world.tenancy.tenants.create({ id, name: id })
   await world.tenancy.tenants.installation.install(id, { isLast: true })
+}
+
+const tokenOf = async (may: string[], tenants?: string[]) =>
+  world.tenancy.tokens.create({ name: `${may} ${tenants} ${Math.random()}`, may, tenants })
+
+async function signIn(): Promise<string> {
+  const headers = { 'content-type': 'application/json', origin: ORIGIN }
+  const body = JSON.stringify({ token: ADMIN })
+  const url = `${ORIGIN}/admin/multitenancy/session`
+  const response = await here.fetch(new Request(url, { method: 'POST', headers, body }))
+  return response.headers.getSetCookie()[0]?.split(';')[0] ?? expect.fail('no cookie')
 }
 
 interface Event {
@@ -206,9 +217,6 @@ describe('missed changes', () => {
 })
 
 describe('permissions', () => {
-  const tokenOf = async (may: string[], tenants?: string[]) =>
-    world.tenancy.tokens.create({ name: `${may} ${tenants} ${Math.random()}`, may, tenants })
-
   test('a token receives the changes that it could read, of its tenants', async () => {
     const [ofAcme, ofWebhooks, counter, reader] = await Promise.all([
       tokenOf(['tenants.*'], ['acme']),
@@ -237,6 +245,7 @@ describe('permissions', () => {
 
   test('a stream ends when its token is revoked in another process, and receives no later change', async () => {
     const { id, token } = await tokenOf(['tenants.*', 'tokens.*'])
+    await notificationsReceived(other)
     const stream = await read(there, { 'x-admin-token': token })
     await world.tenancy.tokens.delete(id)
     await stream.ended
@@ -262,24 +271,32 @@ describe('permissions', () => {
     const page = new Request(ACTIVITY, { headers: { cookie } })
     expect((await here.fetch(page)).status).toBe(200)
   })
-
-  async function signIn(): Promise<string> {
-    const headers = { 'content-type': 'application/json', origin: ORIGIN }
-    const body = JSON.stringify({ token: ADMIN })
-    const url = `${ORIGIN}/admin/multitenancy/session`
-    const response = await here.fetch(new Request(url, { method: 'POST', headers, body }))
-    return response.headers.getSetCookie()[0]?.split(';')[0] ?? expect.fail('no cookie')
-  }
 })
 
 describe('streams of a process', () => {
-  test('has at most 100 streams, and a closed one leaves its place', async () => {
-    const streams = await Promise.all(Array.from({ length: MAX_STREAMS }, () => read(here)))
+  test('a caller has at most 20 streams with all its sessions, others 20 more, and a closed one leaves its place', async () => {
+    const streams = await Promise.all(Array.from({ length: MAX_STREAMS_OF_CALLER }, () => read(here)))
+    const ofSession = await read(here, { cookie: await signIn(), 'sec-fetch-site': 'same-origin' })
+    for (const { response } of [await read(here), ofSession]) {
+      expect(response.status).toBe(503)
+      expect(response.headers.get('retry-after')).toBe('15')
+    }
+    const other = await tokenOf(['tenants.*'])
+    expect((await read(here, { 'x-admin-token': other.token })).response.status).toBe(200)
+    await streams[0]?.close()
+    expect((await read(here)).response.status).toBe(200)
+  })
+
+  test('a process has at most 100 streams', async () => {
+    const callers = await Promise.all(
+      Array.from({ length: MAX_STREAMS / MAX_STREAMS_OF_CALLER }, () => tokenOf(['tenants.*'])),
+    )
+    for (const { token } of callers) {
+      await Promise.all(Array.from({ length: MAX_STREAMS_OF_CALLER }, () => read(here, { 'x-admin-token': token })))
+    }
     const rejected = await read(here)
     expect(rejected.response.status).toBe(503)
     expect(rejected.response.headers.get('retry-after')).toBe('15')
-    await streams[0]?.close()
-    expect((await read(here)).response.status).toBe(200)
   })
 
   test('the close of a server ends its streams', async () => {

@@ -22,6 +22,8 @@ import { ActivityStream, type Position } from './stream.ts'
 const CHANNEL = 'multitenancy_activity'
 const MAX_RECENT = 1_000
 export const MAX_STREAMS = 100
+/** Streams of a caller with all its sessions. A browser needs one. */
+export const MAX_STREAMS_OF_CALLER = 20
 const COMMENT_MS = 15_000
 /** PostgreSQL accepts fewer than 8,000. */
 const MAX_PAYLOAD_BYTES = 7_900
@@ -30,6 +32,8 @@ const RETRY_AFTER_SECONDS = 15
 export const TooManyStreams = defineError('E_TOO_MANY_STREAMS', 503, 'Too many open streams')
 
 export interface OpenStream {
+  /** Id of the caller. */
+  readonly caller: string
   /** Id of the last event that the reader has seen. */
   readonly lastEventId?: string | undefined
   /** The present permissions of the caller; undefined: they have ended. */
@@ -42,7 +46,8 @@ export type ActivityListener = (change: ActivityChange | undefined) => void
 export class Activity {
   readonly #kernel: Kernel
   readonly #mayRead: MayRead
-  readonly #streams = new Set<ActivityStream>()
+  /** With the id of the caller. */
+  readonly #streams = new Map<ActivityStream, string>()
   readonly #listeners = new Set<ActivityListener>()
   /** The first one has the oldest known position. */
   #recent: Position[] = [gap()]
@@ -56,7 +61,7 @@ export class Activity {
   /** Subscribes to the changes of every process. */
   async start(): Promise<void> {
     const { database } = this.#kernel
-    const check = () => this.#streams.forEach((stream) => void stream.check())
+    const check = () => this.#streams.forEach((_, stream) => void stream.check())
     await database.listen(
       CHANNEL,
       (payload) => this.#receive(payload),
@@ -67,7 +72,7 @@ export class Activity {
 
   /** Ends all streams. */
   stop(): void {
-    for (const stream of [...this.#streams]) stream.end()
+    for (const stream of [...this.#streams.keys()]) stream.end()
   }
 
   /** Announces a change with the commit of its transaction. */
@@ -78,12 +83,8 @@ export class Activity {
   }
 
   /** @throws E_TOO_MANY_STREAMS */
-  open({ lastEventId, currentGrant }: OpenStream): ActivityStream {
-    if (this.#streams.size >= MAX_STREAMS) {
-      throw TooManyStreams(`This process has ${MAX_STREAMS} open streams, the maximum.`, {
-        retryAfterSeconds: RETRY_AFTER_SECONDS,
-      })
-    }
+  open({ caller, lastEventId, currentGrant }: OpenStream): ActivityStream {
+    this.#assertFree(caller)
     const last = this.#recent.at(-1) ?? gap()
     const seen = this.#recent.findIndex(({ id }) => id === lastEventId)
     const missed = seen < 0 ? [{ id: last.id }] : this.#recent.slice(seen + 1)
@@ -93,8 +94,21 @@ export class Activity {
       commentMs: COMMENT_MS,
       onEnd: () => this.#streams.delete(stream),
     })
-    this.#streams.add(stream)
+    this.#streams.set(stream, caller)
     return stream
+  }
+
+  #assertFree(caller: string): void {
+    const ofCaller = [...this.#streams.values()].filter((one) => one === caller).length
+    const options = { retryAfterSeconds: RETRY_AFTER_SECONDS }
+    if (ofCaller >= MAX_STREAMS_OF_CALLER) {
+      throw TooManyStreams(
+        `The token or operator "${caller}" has ${MAX_STREAMS_OF_CALLER} open streams in this process, the maximum for one caller.`,
+        options,
+      )
+    }
+    if (this.#streams.size < MAX_STREAMS) return
+    throw TooManyStreams(`This process has ${MAX_STREAMS} open streams, the maximum.`, options)
   }
 
   /** Recent changes that this process has received and the caller may read, the newest first. */
@@ -141,13 +155,13 @@ export class Activity {
     const position = gap()
     this.#recent = []
     this.#push(position)
-    for (const stream of this.#streams) stream.check()
+    for (const stream of this.#streams.keys()) stream.check()
   }
 
   #push(position: Position): void {
     this.#recent.push(position)
     if (this.#recent.length > MAX_RECENT) this.#recent.shift()
-    for (const stream of this.#streams) stream.push(position)
+    for (const stream of this.#streams.keys()) stream.push(position)
     for (const listener of this.#listeners) listener(position.change)
   }
 }

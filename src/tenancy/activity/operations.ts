@@ -4,6 +4,7 @@ import { z } from 'zod'
 import { preferredMediaType } from '../../kernel/api/media-type.ts'
 import { StreamReply } from '../../kernel/api/operation.ts'
 import { Page, pageOf } from '../../kernel/api/page.ts'
+import { currentContext } from '../../kernel/base/context.ts'
 import { part } from '../../kernel/part.ts'
 import { type Activity, TooManyStreams } from './activity.ts'
 import { ActivityChange } from './change.ts'
@@ -23,7 +24,7 @@ export const operations = [
       'and `gap` after possibly missed changes: read again. It has changes by operators, hosts and Tenantry in every process, never values, ' +
       'deliveries or usage; only those of objects that the token could read, of its tenants. `Last-Event-ID` continues after one of the ' +
       'last 1,000 changes. A comment follows 15 s without an event. The stream ends when the token or session ends. A process has at most ' +
-      '100 streams. Otherwise the response lists the last changes that this process has received since its start.',
+      '100 streams, 20 of one caller. Otherwise the response lists the last changes that this process has received since its start.',
     query: z.strictObject(Page.shape),
     reply: pageOf(ActivityChange),
     streams: [EVENTS],
@@ -33,7 +34,11 @@ export const operations = [
       const type = preferredMediaType(headers.get('accept'), ['application/json', EVENTS])
       if (type !== EVENTS || !currentGrant) return activity.recent(query)
       const lastEventId = headers.get('last-event-id') ?? undefined
-      return new StreamReply(EVENTS, undefined, activity.open({ lastEventId, currentGrant }))
+      return new StreamReply(
+        EVENTS,
+        undefined,
+        activity.open({ caller: currentContext().actor.id, lastEventId, currentGrant }),
+      )
     },
   }),
 ]

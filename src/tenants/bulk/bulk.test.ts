@@ -60,6 +60,8 @@ async function run(request: object, token = ADMIN): Promise<BulkJob> {
   await bulk().work(json.id, { signal: signal() })
   return bulk().get(json.id)
 }
+const dryRun = async (request: object): Promise<BulkJob> =>
+  (await call('POST /bulk', { ...request, dryRun: true })).json
 const resultsOf = async ({ id }: Pick<BulkJob, 'id'>): Promise<Record<string, string>> => {
   const { data } = (await call(`GET /bulk/${id}/results`)).json as { data: BulkResult[] }
   return Object.fromEntries(data.map(({ tenantId, state, code }) => [tenantId, code ?? state]))
@@ -310,6 +312,18 @@ describe('the end of a job', () => {
     await eventually(async () => expect((await bulk().get(json.id)).state).toBe('completed'))
     await worker.stop()
     await expect(bulk().get(old.id)).rejects.toMatchObject({ code: 'E_BULK_NOT_FOUND' })
+  })
+
+  test('the recovery deletes dry runs that ended a day ago, and keeps other jobs', async () => {
+    const request = { operation: 'tenants.suspend', tenantIds: ['b1'] } as const
+    const [recent, dry, real] = [await dryRun(request), await dryRun(request), await run(request)]
+    await world.tenancy.kernel.database.sql(
+      `update multitenancy.bulk_jobs set finished_at = now() - interval '25 hours' where id = any($1::uuid[])`,
+      [[dry.id, real.id]],
+    )
+    await bulk().recover()
+    await expect(bulk().get(dry.id)).rejects.toMatchObject({ code: 'E_BULK_NOT_FOUND' })
+    for (const { id } of [recent, real]) expect(await bulk().get(id)).toMatchObject({ id })
   })
 
   test('a purge deletes the results of the tenant', async () => {

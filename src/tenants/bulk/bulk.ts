@@ -38,6 +38,8 @@ import { finish, type WorkDependencies, type WorkOptions, work } from './worker.
 const PAGE = 200
 const POLL_MS = 500
 const KEPT_DAYS = 90
+/** Of dry runs: predictions are soon out of date, and have a row for each tenant. */
+const DRY_RUN_KEPT_DAYS = 1
 const BY_TENANT = { columns: ['tenantId'], direction: 'asc' } as const
 /** Longer than the queue needs to detect and repeat a lost job. */
 const LOST_SECONDS = 60
@@ -110,7 +112,7 @@ export class Bulk {
     return toBulkJob(await this.#row(id))
   }
 
-  /** The newest first. Jobs that ended 90 days ago are deleted. */
+  /** The newest first. Jobs that ended 90 days ago are deleted, dry runs after one day. */
   list(page: PageOptions = {}): Promise<PageOf<BulkJob>> {
     const { database, cursors } = this.#dependencies.kernel
     const query = database.query<BulkTables>().selectFrom('bulkJobs').selectAll()
@@ -168,7 +170,10 @@ export class Bulk {
     )
     const lost = rows.map(({ id }: { id: string }) => ({ data: { bulkId: id }, key: id }))
     if (lost.length > 0) await jobs.sendAll(RunBulk, lost)
-    await database.sql(`delete from ${JOBS} where finished_at < now() - $1 * interval '1 day'`, [KEPT_DAYS])
+    await database.sql(
+      `delete from ${JOBS} where finished_at < now() - case when is_dry_run then $1::int else $2::int end * interval '1 day'`,
+      [DRY_RUN_KEPT_DAYS, KEPT_DAYS],
+    )
   }
 
   #assertPlan({ plan }: BulkInput): void {

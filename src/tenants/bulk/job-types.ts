@@ -12,7 +12,8 @@ export const RunBulk = jobType({
 
 export const RecoverBulk = jobType({
   name: 'RecoverBulk',
-  summary: 'Continues bulk jobs whose worker was killed, and deletes those that ended 90 days ago',
+  summary:
+    'Continues bulk jobs whose worker was killed, and deletes those that ended 90 days ago, dry runs after one day',
   data: z.object({}),
   workers: 1,
 })

@@ -99,7 +99,7 @@ export const operations = [
     method: 'GET',
     path: '/bulk',
     summary: 'List bulk jobs, the newest first',
-    description: 'Jobs that ended 90 days ago are deleted.',
+    description: 'Jobs that ended 90 days ago are deleted, dry runs after one day.',
     query: z.strictObject(Page.shape),
     reply: pageOf(BulkJob),
     command: {

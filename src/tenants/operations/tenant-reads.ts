@@ -33,6 +33,7 @@ export const getTenant = operation({
 
 const METADATA = 'metadata.'
 const MAX_METADATA_FILTERS = 10
+const MetadataText = z.string().max(1_024)
 
 /** Parameters of the list. Its only others are `metadata.<key>`. */
 const TenantQuery = z
@@ -59,7 +60,7 @@ const TenantQuery = z
     sort: z.enum(SORTS).optional().meta({ description: 'Order of the list; `-` descending. Default: `-createdAt`' }),
     ...Page.shape,
   })
-  .catchall(z.string().max(1_024))
+  .catchall(MetadataText.meta({ 'x-prefix': METADATA }))
 
 const { includeDeleted, inMaintenance, createdFrom, createdTo } = TenantQuery.shape
 const orBoolean = (schema: typeof includeDeleted) =>
@@ -67,12 +68,14 @@ const orBoolean = (schema: typeof includeDeleted) =>
 const orDate = (schema: typeof createdFrom) => MomentOrDate.optional().meta({ description: schema.description })
 
 /** The query without pages, as text or with its values. */
-export const TenantSelection = TenantQuery.omit({ limit: true, cursor: true }).extend({
-  includeDeleted: orBoolean(includeDeleted),
-  inMaintenance: orBoolean(inMaintenance),
-  createdFrom: orDate(createdFrom),
-  createdTo: orDate(createdTo),
-})
+export const TenantSelection = TenantQuery.omit({ limit: true, cursor: true })
+  .extend({
+    includeDeleted: orBoolean(includeDeleted),
+    inMaintenance: orBoolean(inMaintenance),
+    createdFrom: orDate(createdFrom),
+    createdTo: orDate(createdTo),
+  })
+  .catchall(MetadataText)
 
 /** Takes the parameters `metadata.<key>`, and rejects any other that the schema does not name. */
 export function filterOf<Query extends z.output<typeof TenantSelection>>(

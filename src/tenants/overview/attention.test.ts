@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { currentContext, enterContext } from '../../kernel/base/context.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
-import { NO_ATTENTION } from '../../kernel/shares/contributions.ts'
+import { attentionOf, NO_ATTENTION } from '../../kernel/shares/contributions.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
 import { installed, testTenancy } from '../../testing/base/tenancy.ts'
@@ -27,6 +27,17 @@ const weather = defineSatellite({
         const entry = { tenantId: null, title: 'Storm', since: null, count: 1, operation: 'health.get', params: {} }
         return { entries: Array.from({ length: limit + 10 }, () => entry), total: 1_000 }
       },
+    },
+    {
+      name: 'flood',
+      severity: 'high',
+      read: (_, { tenantId, limit }) =>
+        attentionOf(
+          (tenantId === undefined ? ['health.get', 'doctor.get'] : []).flatMap((operation, index) =>
+            Array.from({ length: limit }, () => ({ operation, total: 100 + index })),
+          ),
+          ({ operation }) => ({ tenantId: null, title: 'Flood', since: null, count: 1, operation, params: {} }),
+        ),
     },
   ],
 })
@@ -207,13 +218,19 @@ describe('the list', () => {
   })
 })
 
+const listedWith = (kind: string, ...operations: string[]) => {
+  const grant = { bounds: [['*']] as const, operations: new Set(operations), tenants: null, expiresAt: null }
+  return enterContext({ ...currentContext(), grant }, () => tenancy.tenants.overview.attention.list({ kind }))
+}
+
 test('a token receives only entries whose operation it may call', async () => {
-  const listedWith = (...operations: string[]) => {
-    const grant = { bounds: [['*']] as const, operations: new Set(operations), tenants: null, expiresAt: null }
-    return enterContext({ ...currentContext(), grant }, () =>
-      tenancy.tenants.overview.attention.list({ kind: 'storm' }),
-    )
-  }
-  expect((await listedWith('health.get')).totals).toMatchObject([{ total: 1_000 }])
-  expect(await listedWith('attention.list')).toMatchObject({ data: [], totals: [], failed: [] })
+  expect((await listedWith('storm', 'health.get')).totals).toMatchObject([{ total: 1_000 }])
+  expect(await listedWith('storm', 'attention.list')).toMatchObject({ data: [], totals: [], failed: [] })
+})
+
+test('the total of a kind with several operations counts the entries that a token may read', async () => {
+  expect(await listed({ kind: 'flood' })).toMatchObject({ totals: [{ total: 201 }] })
+  const { data, totals } = await listedWith('flood', 'doctor.get')
+  expect(totals).toEqual([{ kind: 'flood', severity: 'high', total: 101 }])
+  expect(data.map(({ operation }) => operation)).toEqual(Array.from({ length: 50 }, () => 'doctor.get'))
 })

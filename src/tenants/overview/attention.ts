@@ -113,10 +113,12 @@ export class Attention {
   }
 }
 
-/** Of a kind with unreadable entries, entries beyond the limit are not counted: their operations are unknown. */
-function readableOf({ entries, total }: AttentionResult): AttentionResult {
+/** Without totals by operation, entries beyond the limit are counted only if all others are readable. */
+function readableOf({ entries, total, totals }: AttentionResult): AttentionResult {
   const readable = entries.filter(isReadable)
-  return { entries: readable, total: readable.length === entries.length ? total : readable.length }
+  if (readable.length === entries.length) return { entries, total }
+  const counts = Object.entries(totals ?? {}).filter(([operation]) => isReadable({ operation }))
+  return { entries: readable, total: totals ? counts.reduce((sum, [, one]) => sum + one, 0) : readable.length }
 }
 
 type Entry = z.output<typeof AttentionEntry>

@@ -56,10 +56,11 @@ export function tenantsMatching(
   return q ? query.where(matches(q)) : query
 }
 
-const hasPlan = (plan: PlanCondition): Expression<SqlBool> =>
+/** Of a query that selects from `tenants`. */
+export const hasPlan = (plan: PlanCondition): Expression<SqlBool> =>
   'is' in plan
-    ? sql`metadata->>'plan' = ${plan.is}`
-    : sql`(metadata->>'plan' is null or metadata->>'plan' <> all (${plan.isNoneOf}))`
+    ? sql`tenants.metadata->>'plan' = ${plan.is}`
+    : sql`(tenants.metadata->>'plan' is null or tenants.metadata->>'plan' <> all (${plan.isNoneOf}))`
 
 function hasMember(key: string, value: string): Expression<SqlBool> {
   const isMember = (json: string) => sql<boolean>`metadata @> ${`{${JSON.stringify(key)}:${json}}`}::jsonb`

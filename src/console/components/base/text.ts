@@ -49,7 +49,8 @@ export const text = {
   load: 'Load',
   applyMine: 'Apply mine',
   earlier: 'Show earlier rows',
-  dropped: (names: readonly string[]) => `Ignored in the address: ${list.format(names)}`,
+  dropped: 'The address has values that do not apply here. They are ignored:',
+  droppedList: 'Ignored values',
   code: 'Code',
   shownPart: (shown: number, all: number) =>
     `The first ${formatNumber(shown)} of ${formatNumber(all)} characters. “Copy” copies all of them.`,

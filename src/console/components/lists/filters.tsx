@@ -94,10 +94,31 @@ export interface ActiveFilter {
   readonly value: string
 }
 
-interface EmptyFilteredProps {
-  readonly title: string
+interface ActiveFiltersProps {
+  readonly label?: string
   readonly filters: readonly ActiveFilter[]
   readonly onRemove: (keys: readonly string[]) => void
+}
+
+/** Filters, each with a button that removes it. */
+export const ActiveFilters = ({ label = text.filters, filters, onRemove }: ActiveFiltersProps) => (
+  <ul className="active-filters" aria-label={label}>
+    {filters.map(({ key, label, value }) => (
+      <li key={key}>
+        <button type="button" className="active-filter" onClick={() => onRemove([key])}>
+          <span>
+            {label}: <strong>{value}</strong>
+          </span>
+          <Icon name="close" size={12} />
+          <span className="hidden">{text.remove(label)}</span>
+        </button>
+      </li>
+    ))}
+  </ul>
+)
+
+interface EmptyFilteredProps extends Omit<ActiveFiltersProps, 'label'> {
+  readonly title: string
 }
 
 /** In place of rows that no filter matches. */
@@ -106,19 +127,7 @@ export const EmptyFiltered = ({ title, filters, onRemove }: EmptyFilteredProps) 
     title={title}
     actions={<Button onClick={() => onRemove(filters.map(({ key }) => key))}>{text.clearAll}</Button>}
   >
-    <ul className="active-filters" aria-label={text.filters}>
-      {filters.map(({ key, label, value }) => (
-        <li key={key}>
-          <button type="button" className="active-filter" onClick={() => onRemove([key])}>
-            <span>
-              {label}: <strong>{value}</strong>
-            </span>
-            <Icon name="close" size={12} />
-            <span className="hidden">{text.remove(label)}</span>
-          </button>
-        </li>
-      ))}
-    </ul>
+    <ActiveFilters filters={filters} onRemove={onRemove} />
   </Empty>
 )
 

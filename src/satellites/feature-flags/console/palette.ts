@@ -7,7 +7,8 @@ import { tenantHref } from '../../../console/routing/links.ts'
 import { flagPath } from './model.ts'
 import { text } from './text.ts'
 
-const KEYS_READ = 200
+const KEYS_READ = 50
+const MAX_KEY_LENGTH = 128
 const MAX_KEYS = 3
 const MAX_TENANTS = 5
 
@@ -16,7 +17,11 @@ export async function findFlags(query: string, signal: AbortSignal): Promise<Pal
   const [wanted = '', ...more] = query.split(/\s+/)
   const q = more.join(' ')
   if (!wanted || !q) return []
-  const { data } = await call('featureFlags.listKeys', { query: { limit: KEYS_READ } }, { signal })
+  const { data } = await call(
+    'featureFlags.listKeys',
+    { query: { q: wanted.slice(0, MAX_KEY_LENGTH), limit: KEYS_READ } },
+    { signal },
+  )
   const keys = ranked(
     wanted,
     data.map(({ key }) => ({ title: key })),

@@ -2,6 +2,7 @@
 import { describe, expect, test } from 'vitest'
 import { changesOf, createdTenant, deliveriesOf } from '../webhooks-api.fixture.ts'
 import { anyEvent, NOTHING, openDispatch } from './dispatch.fixture.ts'
+import { MAX_ROWS } from './replays.ts'
 
 const fixture = openDispatch()
 const { subscribe, dispatch, send, eventsAt, rowsOf, clock } = fixture
@@ -97,6 +98,27 @@ describe('a replay of missing events', () => {
     expect(await fixture.call('POST', `/webhooks/${host}/replay-missing`)).toMatchObject({ json: { count: 2 } })
     const made = await deliveriesOf(fixture.tenancy, null, host)
     expect(made.map(({ tenantId }) => tenantId).toSorted()).toEqual([fixture.id, stranger].toSorted())
+  })
+
+  test('examines events in several statements, also those that the host does not subscribe to', async () => {
+    const event = anyEvent()
+    const host = await subscribe(null, [event])
+    await setEnabled(host, false, null)
+    await dispatch(event)
+    const { database } = fixture.tenancy.kernel
+    const others = 'multitenancy.webhook_messages where event = $1'
+    await database.sql(
+      `insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at, audience)
+       select (left(multitenancy.webhook_id_floor($3)::text, 19) || right(gen_random_uuid()::text, 17))::uuid,
+         $2, $1, '{}', $3, 'all' from generate_series(1, $4)`,
+      ['other.event', fixture.id, clock.now(), 2 * MAX_ROWS],
+    )
+    await dispatch(event)
+    expect(await replayMissing(host, { dryRun: true }, null)).toEqual({ count: 2 })
+    await setEnabled(host, true, null)
+    expect(await replayMissing(host, {}, null)).toEqual({ count: 2 })
+    expect(await replayMissing(host, {}, null)).toEqual({ count: 0 })
+    await database.sql(`delete from ${others}`, ['other.event'])
   })
 
   test('creates each delivery once for concurrent calls of several processes, while events are dispatched', async () => {

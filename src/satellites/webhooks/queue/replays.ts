@@ -21,8 +21,8 @@ import { COUNT_MISSING, CREATE_MISSING } from '../sql/missing.ts'
 import { actionOf, type Owner, type Subscriptions } from '../subscriptions/subscriptions.ts'
 import type { Deliveries } from './deliveries.ts'
 
-/** Maximum of deliveries that one statement replays. */
-const MAX_REPLAYED = 5_000
+/** Maximum of deliveries that one statement replays, and of events that it compares with the deliveries of a subscription. */
+export const MAX_ROWS = 5_000
 
 type Request = z.input<typeof ReplayWindow>
 /** Times, and the same times as bounds of ids. */
@@ -33,6 +33,8 @@ interface Window {
 }
 interface Part {
   readonly count: number
+  /** Number of compared rows; absent: `count`. */
+  readonly examined?: number
   /** The greatest id. */
   readonly last: string
 }
@@ -106,15 +108,18 @@ export class Replays {
     const [window, isDryRun] = this.#windowOf(request)
     if (isDryRun) {
       const { id } = await this.#subscriptions.row(owner, webhookId)
-      const { rows } = await database.sql(COUNT_MISSING(owner), [id, owner, window.low, window.high])
-      return { count: rows[0].count }
+      return this.#inParts(window, async (low) => {
+        const values = [id, owner, low, window.high, MAX_ROWS]
+        const { rows } = await database.sql(COUNT_MISSING(owner), values)
+        return rows[0] as Part
+      })
     }
     return this.#inParts(window, (low) =>
       database.transaction(async () => {
         if (owner !== null) await lockTenant(database, owner)
         await this.#subscriptions.lock(owner, webhookId)
         const subscription = assertEnabled(await this.#subscriptions.row(owner, webhookId))
-        const values = [webhookId, owner, low, window.high, shiftMs(clock), MAX_REPLAYED]
+        const values = [webhookId, owner, low, window.high, MAX_ROWS, shiftMs(clock)]
         const [made] = (await database.sql(CREATE_MISSING(owner), values)).rows as [Part]
         if (made.count > 0) {
           await this.#notify()
@@ -140,7 +145,7 @@ export class Replays {
         const started = await this.#restart(
           `state = 'failed' and id in (select id from multitenancy.webhook_deliveries
              where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4
-             order by id limit ${MAX_REPLAYED} for update skip locked)`, // another replay has locked the skipped rows
+             order by id limit ${MAX_ROWS} for update skip locked)`, // another replay has locked the skipped rows
           [subscription.id, low, window.high],
         )
         if (started.count > 0) {
@@ -158,7 +163,7 @@ export class Replays {
     for (let first = low; ; ) {
       const some = await step(first)
       count += some.count
-      if (some.count < MAX_REPLAYED) return { count }
+      if ((some.examined ?? some.count) < MAX_ROWS) return { count }
       first = some.last
     }
   }

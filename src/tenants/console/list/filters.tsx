@@ -3,6 +3,7 @@ import { useState } from 'react'
 import type { Query, Result } from '../../../console/api/contract.ts'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Chips } from '../../../console/components/lists/chips.tsx'
+import { ActiveFilters, without } from '../../../console/components/lists/filters.tsx'
 import { Select } from '../../../console/components/select.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
@@ -14,13 +15,16 @@ type Counts = Result<'tenants.counts'>['data']
 
 const MEMBERS = ['status', 'q', 'plan', 'isolation', 'placement', 'inMaintenance', 'createdFrom', 'createdTo'] as const
 const FURTHER = MEMBERS.slice(2)
+/** `metadata.crmId=4711` of the address selects tenants by a member of their metadata. */
+const METADATA = 'metadata.'
 
 /** The filter in the address; members without a value are left out. */
 export function useFilter(): { readonly filter: Filter; readonly isFiltered: boolean; readonly clear: () => void } {
   const search = useSearch('tenants.list')
   const setSearch = useSetSearch()
-  const filter = Object.fromEntries(MEMBERS.flatMap((key) => (search[key] === undefined ? [] : [[key, search[key]]])))
-  const none = Object.fromEntries(MEMBERS.map((key) => [key, undefined]))
+  const isFilter = (key: string) => (MEMBERS as readonly string[]).includes(key) || key.startsWith(METADATA)
+  const filter = Object.fromEntries(Object.entries(search).filter(([key]) => isFilter(key)))
+  const none = without(Object.keys(filter))
   return { filter, isFiltered: Object.keys(filter).length > 0, clear: () => setSearch(none) }
 }
 
@@ -31,6 +35,9 @@ export function Filters({ count }: { count: string }) {
   const { data, isFetching } = useOperation('tenants.counts', {})
   const counts = data?.data ?? []
   const active = FURTHER.filter((key) => search[key] !== undefined).length
+  const metadata = Object.entries(search)
+    .filter(([key]) => key.startsWith(METADATA))
+    .map(([key, value]) => ({ key, label: key, value: String(value) }))
   const [isOpen, setOpen] = useState(active > 0)
   const { all, ...statuses } = text.statuses
   const choices = (Object.entries(statuses) as [Tenant['status'], string][]).map(([value, title]) => ({
@@ -52,6 +59,7 @@ export function Filters({ count }: { count: string }) {
         options={(['name', '-updatedAt'] as const).map((value) => [value, text.sorts[value]])}
         onChange={(sort) => setSearch({ sort })}
       />
+      {metadata.length > 0 && <ActiveFilters filters={metadata} onRemove={(keys) => setSearch(without(keys))} />}
       <p className="count" role="status">
         {count}
       </p>
