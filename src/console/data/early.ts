@@ -9,9 +9,17 @@ declare global {
 
 const START_MS = 10_000
 
-/** The response to a GET request. */
+/** The response to a GET request. An early response to the same path with another query is not read. */
 export function get(url: string, request: RequestInit = {}): Promise<Response> {
-  const early = performance.now() < START_MS ? window.earlyRequests?.get(url) : undefined
+  const [path = url] = url.split('?')
+  const early = take(url)
+  if (early && performance.now() < START_MS) return early
+  for (const unused of [early, take(path)]) unused?.then(({ body }) => body?.cancel()).catch(() => undefined)
+  return fetch(url, request)
+}
+
+function take(url: string): Promise<Response> | undefined {
+  const early = window.earlyRequests?.get(url)
   window.earlyRequests?.delete(url)
-  return early ?? fetch(url, request)
+  return early
 }

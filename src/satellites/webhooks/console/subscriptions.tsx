@@ -54,7 +54,7 @@ const columns: readonly Column<Webhook>[] = [
 export default function Subscriptions() {
   const owner = useOwner()
   const panel = useOpen()
-  const list = useList(operationOf(owner, 'webhooks.list'), { params: paramsOf(owner, ''), query: { limit: 100 } })
+  const list = useList(operationOf(owner, 'webhooks.list'), { params: paramsOf(owner, '') })
   const [created, setCreated] = useState<{ secret: string | undefined }>()
   const openNew = isPermitted(operationOf(owner, 'webhooks.create')) && (
     <Button variant="primary" icon="plus" onClick={() => panel.open('new')}>
