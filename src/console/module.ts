@@ -132,10 +132,32 @@ export interface Restoration<Read extends OperationName = any, Change extends Op
   readonly read: Read
   readonly change: Change
   readonly readInput: (tenantId: string, name: string) => Input<Read>
-  /** The members that the change can set, of a recorded or the present state. Undefined: none. */
-  readonly stateOf: (state: any) => State | undefined
+  /**
+   * The members that the change can set, of a recorded or the present state. Undefined: none.
+   *
+   * @param present the present object, if a recorded state is to be restored over it
+   */
+  readonly stateOf: (state: any, present?: Result<Read>) => State | undefined
   /** @param present undefined: the object does not exist */
   readonly changeInput: (tenantId: string, name: string, state: any, present?: Result<Read>) => Input<Change>
+  /** Creates an object that does not exist now. Default: the change creates it. Null: it cannot be created. */
+  readonly creation?: Creation | null
+}
+
+/** Creates an object again, with another id. */
+export interface Creation<Create extends OperationName = any> {
+  readonly create: Create
+  /** Undefined: the recorded state lacks required members. */
+  readonly createInput: (tenantId: string, state: any) => Input<Create> | undefined
+  /** Secret of the new object, which is shown once. */
+  readonly secretOf: (created: Result<Create>) => string | undefined
+}
+
+/** A link from a condition that needs an operator, such as failed deliveries. */
+export interface IncidentLink extends Needing {
+  readonly title: string
+  /** @param since start of the condition, as an ISO time */
+  readonly hrefOf: (since: string) => string
 }
 
 /** Amounts of a tenant by name and day, such as its metrics. Other modules take rates of forecasts from them. */
@@ -167,6 +189,10 @@ export interface ConsoleModule {
   /** Instead of all pages of a tenant if the address has `?at=`: the tenant at that time. Of one module only. */
   readonly tenantAt?: Card<{}>
   readonly restorations?: readonly Restoration[]
+  /** What cannot be restored, by kind of the object in the audit log. The page of a tenant at a time shows it. */
+  readonly restorationLimits?: Readonly<Record<string, string>>
+  /** At conditions that need an operator. */
+  readonly incidentLinks?: readonly IncidentLink[]
   readonly dailyAmounts?: DailyAmounts
   /** On the overview of a tenant. */
   readonly cards?: readonly Card<{ readonly id: string }>[]

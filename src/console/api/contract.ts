@@ -18,6 +18,7 @@ export interface FieldRules {
   /** `json`: any value, entered as JSON. */
   readonly type?: 'string' | 'integer' | 'number' | 'boolean' | 'array' | 'object' | 'json'
   readonly required?: boolean
+  readonly nullable?: boolean
   readonly minLength?: number
   readonly maxLength?: number
   readonly pattern?: string

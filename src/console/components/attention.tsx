@@ -1,6 +1,7 @@
 /** Conditions that need an operator, the worst first: on Home, and on the page of a tenant. */
 import type { Result } from '../api/contract.ts'
 import { referenceHref } from '../routing/reference.ts'
+import { incidentLinks } from '../routing/registry.ts'
 import { Badge, Status } from './base/status.tsx'
 import { formatNumber } from './base/text.ts'
 import { Time } from './base/time.tsx'
@@ -12,6 +13,19 @@ interface AttentionProps {
   /** Whether the tenant of an entry is left out. */
   readonly isOfTenant?: boolean
 }
+
+/**
+ * Links of modules about the time before a condition began.
+ *
+ * @param name of the condition, for screen readers
+ */
+export const IncidentLinks = ({ since, name }: { since: string; name: string }) =>
+  incidentLinks().map(({ title, hrefOf }) => (
+    <a key={title} className="incident-link" href={hrefOf(since)}>
+      {title}
+      <span className="hidden">: {name}</span>
+    </a>
+  ))
 
 export const Attention = ({ entries, isOfTenant = false }: AttentionProps) => (
   <ul className="attention">
@@ -27,8 +41,11 @@ export const Attention = ({ entries, isOfTenant = false }: AttentionProps) => (
           </Status>
           {count > 1 && <Badge tone={severity === 'high' ? 'bad' : 'warning'}>{formatNumber(count)}</Badge>}
           {!isOfTenant && tenantId && <code className="faint">{tenantId}</code>}
-          <span className="faint attention-since">
-            <Time at={since} />
+          <span className="attention-since">
+            {since && <IncidentLinks since={since} name={title} />}
+            <span className="faint">
+              <Time at={since} />
+            </span>
           </span>
         </li>
       )

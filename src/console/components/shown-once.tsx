@@ -9,6 +9,8 @@ interface ShownOnceProps {
   readonly description: ReactNode
   /** Undefined: the response has none, because an earlier call has returned it. */
   readonly value: string | undefined
+  /** In place of the description without a value. */
+  readonly missing?: string
   /** Buttons before the close button. */
   readonly actions?: ReactNode
   readonly onClose: () => void
@@ -16,8 +18,16 @@ interface ShownOnceProps {
   readonly children?: ReactNode
 }
 
-export const ShownOnce = ({ title, description, value, actions, onClose, children }: ShownOnceProps) => (
-  <Dialog title={title} description={value === undefined ? text.shownEarlier : description} onClose={onClose}>
+export const ShownOnce = ({
+  title,
+  description,
+  value,
+  missing = text.shownEarlier,
+  actions,
+  onClose,
+  children,
+}: ShownOnceProps) => (
+  <Dialog title={title} description={value === undefined ? missing : description} onClose={onClose}>
     {value !== undefined && (
       <p className="shown-once">
         <Copyable value={value} />

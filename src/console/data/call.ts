@@ -11,6 +11,7 @@ import { Problem, problemOf, unreachable } from './problem.ts'
 import { nextSignIn, sessionStore } from './session.ts'
 import { settings } from './settings.ts'
 import { createStore } from './store.ts'
+import { text } from './text.ts'
 
 const MAX_CONCURRENT = 4
 
@@ -32,12 +33,12 @@ type AnyInput = { readonly params?: object; readonly query?: object; readonly bo
 export function requestOf(name: OperationName, input: AnyInput = {}): { method: string; url: string; body?: string } {
   const { name: token, operations = {} } = sessionStore.get() ?? {}
   const route = operations[name]
-  if (!route) throw new Problem(403, { code: 'E_FORBIDDEN', detail: `"${token}" may not call ${name}.` })
+  if (!route) throw new Problem(403, { code: 'E_FORBIDDEN', detail: text.mayNotCall(token ?? '', name) })
   const [method = 'GET', path = ''] = route.split(' ')
   const params = (input.params ?? {}) as Readonly<Record<string, string>>
   const filled = filledPath(path, params)
   if (filled === undefined) {
-    throw new Problem(400, { code: 'E_INVALID_REQUEST', detail: 'A value of the address is empty, "." or "..".' })
+    throw new Problem(400, { code: 'E_INVALID_REQUEST', detail: text.invalidAddress })
   }
   const query = queryText(input.query)
   const url = `${settings.prefix}${filled}${query && `?${query}`}`

@@ -1,4 +1,5 @@
 /** A rejected call: the problem (RFC 9457) of the response, or a failure of the connection. */
+import { text } from './text.ts'
 
 export interface FieldError {
   readonly path: string
@@ -16,7 +17,7 @@ export class Problem extends Error {
   readonly extras: Readonly<Record<string, unknown>>
 
   constructor(status: number, body: Readonly<Record<string, any>>, retryAfterSeconds?: number) {
-    super(body.detail ?? body.title ?? `The service returned status ${status}.`)
+    super(body.detail ?? body.title ?? text.status(status))
     this.status = status
     this.code = body.code ?? 'E_UNKNOWN'
     this.requestId = body.requestId ?? null
@@ -30,8 +31,7 @@ export class Problem extends Error {
   }
 }
 
-export const unreachable = (): Problem =>
-  new Problem(0, { code: 'E_UNREACHABLE', detail: 'The service did not respond. Check the connection.' })
+export const unreachable = (): Problem => new Problem(0, { code: 'E_UNREACHABLE', detail: text.unreachable })
 
 export async function problemOf(response: Response): Promise<Problem> {
   const isProblem = response.headers.get('content-type')?.startsWith('application/problem+json') ?? false

@@ -5,6 +5,7 @@ import { notify } from './notices.ts'
 import { problemOf, unreachable } from './problem.ts'
 import { settings } from './settings.ts'
 import { createStore, useStore } from './store.ts'
+import { text } from './text.ts'
 
 export type Session = Result<'session.get'>
 
@@ -14,6 +15,14 @@ export const sessionStore = createStore<Session | undefined>(undefined)
 export const expiredStore = createStore(false)
 /** Version of the service, if it differs from the version of this page. */
 export const newVersionStore = createStore<string | undefined>(undefined)
+
+/** The session of all tabs, which share its cookie. Null: signed out. */
+interface Shared {
+  readonly name: string | null
+}
+let channel: BroadcastChannel | undefined
+/** Key of the identity whose data the storage of this tab has. */
+const OWNER = 'tenantry-owner'
 
 let waiting = Promise.withResolvers<void>()
 
@@ -50,6 +59,8 @@ export function adopt(session: Session): void {
     location.reload()
     return
   }
+  takeTab(session.name)
+  share(session.name)
   if (former && former.version !== session.version) newVersionStore.set(session.version)
   sessionStore.set(session)
   expiredStore.set(false)
@@ -67,11 +78,33 @@ export function nextSignIn(): Promise<void> {
 export async function signOut(): Promise<void> {
   const response = await fetch(`${settings.prefix}/session`, { method: 'DELETE' }).catch(() => undefined)
   if (!response || (!response.ok && response.status !== 401)) {
-    notify({ text: 'You are still signed in: the service did not end the session. Try again.', isError: true })
+    notify({ text: text.stillSignedIn, isError: true })
     return
   }
+  share(null)
   sessionStorage.clear()
   location.assign(`${settings.prefix}/console/`)
+}
+
+/** A tab whose identity another tab has replaced or signed out loads its page again, so that it shows no data of the former one. */
+export function followSession(): void {
+  channel = new BroadcastChannel(`tenantry-session ${settings.prefix}`)
+  channel.onmessage = async ({ data }: MessageEvent<Shared>) => {
+    const present = sessionStore.get()
+    if ((present?.name ?? null) !== data.name) return location.reload()
+    if (!expiredStore.get()) return
+    const session = await readSession().catch(() => undefined)
+    if (session) adopt(session)
+  }
+}
+
+const share = (name: Shared['name']): void => channel?.postMessage({ name } satisfies Shared)
+
+/** Deletes what this tab remembers of another identity. */
+function takeTab(name: string): void {
+  if (sessionStorage.getItem(OWNER) === name) return
+  sessionStorage.clear()
+  sessionStorage.setItem(OWNER, name)
 }
 
 export function useSession(): Session {

@@ -10,23 +10,45 @@ export type Params = Readonly<Record<string, string>>
 const prefixed = (place: string, rules: Rules): Rules =>
   Object.fromEntries(Object.entries(rules).map(([name, rule]) => [`${place}.${name}`, rule]))
 
-/** Rules by the names of fields: `params.noteId`, `query.limit`, `title`. */
-export function rulesOf({ params, query, body }: HostOperation, given: Params): Rules {
+/**
+ * Rules by the names of fields: `params.noteId`, `query.limit`, `title`.
+ *
+ * @param start values before the first change
+ */
+export function rulesOf({ method, params, query, body }: HostOperation, given: Params, start: Values = {}): Rules {
   const missing = Object.fromEntries(Object.entries(params).filter(([name]) => given[name] === undefined))
-  return { ...prefixed('params', missing), ...prefixed('query', query), ...body }
+  const members = Object.entries(body).map(([name, rule]) => [name, fieldRule(rule, method, start[name])])
+  return { ...prefixed('params', missing), ...prefixed('query', query), ...Object.fromEntries(members) }
+}
+
+/** An empty field is null if the schema allows it. A PATCH cannot remove another value that must not be empty. */
+function fieldRule(rule: FieldRules, method: string, start: unknown): FieldRules {
+  if (rule.nullable) return { ...rule, required: false }
+  const mustStay = method === 'PATCH' && start !== undefined && !isEmpty(rule, start) && emptyValue(rule) === undefined
+  return mustStay ? { ...rule, required: true } : rule
+}
+
+/** The value of an emptied field. Undefined: it has none. */
+function emptyValue({ type, nullable, minLength = 0, minItems = 0, pattern, format, enum: options }: FieldRules) {
+  if (nullable) return null
+  if (type === 'array') return minItems === 0 ? [] : undefined
+  return type === 'string' && minLength === 0 && !pattern && !format && !options ? '' : undefined
 }
 
 export const labelOf = (field: string): string => titleOf(field.replace(/^(params|query)\./, ''))
 
-/** An optional boolean has a third choice: it is left out. @param value the present value, whose lines a text field would join */
+/** A boolean that can be left out, or be null, has a third choice. @param value the present value, whose lines a text field would join */
 export function kindOf(rule: FieldRules, value?: unknown) {
-  const { type, required, default: initial, description } = rule
-  const isOpen = type === 'boolean' && !required && initial === undefined
+  const { type, required, nullable, default: initial, description } = rule
+  const isOpen = type === 'boolean' && (nullable || (!required && initial === undefined))
+  const isClearable = nullable && !isOpen && !rule.enum && value !== undefined && value !== null
   const as = controlOf(rule, value)
+  const hints = [description, type === 'json' && text.json, isClearable && text.emptyIsNull].filter(Boolean)
   return {
-    hint: type === 'json' ? [description, text.json].filter(Boolean).join('. ') : description,
+    hint: hints.length > 0 ? hints.join('. ') : undefined,
     ...(isOpen ? { options: [['true', text.yes] as const, ['false', text.no] as const] } : {}),
     ...(as ? { as } : {}),
+    ...(isClearable ? { isClearable } : {}),
   }
 }
 
@@ -42,10 +64,13 @@ export function inputOf(operation: HostOperation, given: Params, values: Values,
     Object.fromEntries(
       names.flatMap((name) => (`${place}.${name}` in values ? [[name, values[`${place}.${name}`]]] : [])),
     )
-  const isSent = (name: string, rule: FieldRules) =>
-    name in values && (method !== 'PATCH' || isPlainBody || rule.required || isChanged(rule, start[name], values[name]))
+  const isPatch = method === 'PATCH' && !isPlainBody
   const members = Object.fromEntries(
-    Object.entries(body).flatMap(([name, rule]) => (isSent(name, rule) ? [[name, values[name]]] : [])),
+    Object.entries(body).flatMap(([name, rule]) => {
+      const value = name in values ? values[name] : emptied(rule, start[name])
+      const isSent = value !== undefined && (!isPatch || rule.required || isChanged(rule, start[name], value))
+      return isSent ? [[name, value]] : []
+    }),
   )
   const params = paramsOf(operation).flatMap((name) => (given[name] === undefined ? [] : [[name, given[name]]]))
   return {
@@ -55,9 +80,19 @@ export function inputOf(operation: HostOperation, given: Params, values: Values,
   }
 }
 
+/** The value of an empty field that had a value, or that must have one. Undefined: it is left out. */
+function emptied(rule: FieldRules, start: unknown): unknown {
+  if (start === undefined) return rule.required && rule.nullable ? null : undefined
+  return isEmpty(rule, start) ? start : emptyValue(rule)
+}
+
+/** Whether the field of a value is empty. */
+const isEmpty = (rule: FieldRules, value: unknown): boolean =>
+  ['null', '""', '[]', '{}'].includes(JSON.stringify(shownValue(rule, value)))
+
 /** Whether the value of a field differs from its first value. */
 const isChanged = (rule: FieldRules, start: unknown, value: unknown): boolean =>
-  JSON.stringify(shownValue(rule, start ?? rule.default)) !== JSON.stringify(value)
+  JSON.stringify(shownValue(rule, start === undefined ? rule.default : start)) !== JSON.stringify(value)
 
 /** A value as its field returns it: browsers normalize line ends, and a list has one item in each line. */
 function shownValue({ type }: FieldRules, value: unknown): unknown {
@@ -69,6 +104,8 @@ function shownValue({ type }: FieldRules, value: unknown): unknown {
     .flatMap((line) => line.trim() || [])
 }
 
-/** The members of a state that a body has. A field cannot show `null`. */
+/** The members of a state that a body has. A value of null is one only if the body allows it. */
 export const knownMembers = (state: Values, { body }: HostOperation): Values =>
-  Object.fromEntries(Object.entries(state).filter(([name, value]) => name in body && value !== null))
+  Object.fromEntries(
+    Object.entries(state).filter(([name, value]) => name in body && (value !== null || body[name]?.nullable)),
+  )

@@ -83,7 +83,7 @@ function OperationForm({ operation, given, after, onClose, ...props }: PanelProp
       else setResult({ value })
     },
   })
-  const rules = rulesOf(operation, given)
+  const rules = rulesOf(operation, given, start.values)
   const fields = Object.entries(rules)
   const submit = (values: Values) => {
     const input = inputOf(operation, given, values, start.values)

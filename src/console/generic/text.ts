@@ -16,4 +16,5 @@ export const text = {
   close: 'Close',
   confirm: 'The service runs this operation. The console cannot undo it.',
   json: 'As JSON',
+  emptyIsNull: 'Empty: no value',
 }

@@ -33,6 +33,10 @@ export const bars = () => inOrder(permitted(modules.flatMap((module) => module.b
 export const restorationsOf = (kind: string): Restoration[] =>
   permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
 export const tenantColumns = (): TenantColumn[] => permitted(modules.flatMap(({ columns = [] }) => columns))
+/** What cannot be restored of a kind of object. */
+export const restorationLimitOf = (kind: string): string | undefined =>
+  modules.map(({ restorationLimits }) => restorationLimits?.[kind]).find((limit) => limit !== undefined)
+export const incidentLinks = () => permitted(modules.flatMap((module) => module.incidentLinks ?? []))
 /** Of the first module that has them. */
 export const dailyAmounts = (): DailyAmounts | undefined =>
   permitted(modules.flatMap(({ dailyAmounts: own }) => own ?? []))[0]

@@ -34,7 +34,7 @@ export function Navigation() {
         <button type="button" className="button" onClick={() => paletteStore.set(true)}>
           <Icon name="search" />
           <span>{text.search}</span>
-          <kbd>{isMac ? '⌘ K' : 'Ctrl K'}</kbd>
+          <kbd>{isMac ? text.paletteKeyOfMac : text.paletteKey}</kbd>
         </button>
       </div>
       <ul>

@@ -8,6 +8,8 @@ export const text = {
   system: 'System',
   signOut: 'Sign out',
   search: 'Search',
+  paletteKey: 'Ctrl K',
+  paletteKeyOfMac: '⌘ K',
   more: 'More',
   help: 'Keyboard shortcuts',
   theme: 'Theme',

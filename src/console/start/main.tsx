@@ -7,7 +7,7 @@ import { Provider } from '../components/provider.tsx'
 import { load } from '../data/load.ts'
 import { notify } from '../data/notices.ts'
 import { type Problem, toProblem } from '../data/problem.ts'
-import { adopt, readSession, type Session, sessionStore, signIn } from '../data/session.ts'
+import { adopt, followSession, readSession, type Session, sessionStore, signIn } from '../data/session.ts'
 import { root, settings } from '../data/settings.ts'
 import type { ConsoleModule, View } from '../module.ts'
 import { registerModules } from '../routing/registry.ts'
@@ -102,4 +102,5 @@ async function start(): Promise<void> {
   }
 }
 
+followSession()
 void start()

@@ -90,7 +90,8 @@ function formRules(body: Schema | undefined, schemas: Schema): Record<string, Sc
     Object.entries(fieldRules(body, schemas)).map(([name, rules]) => {
       const { description } = members[name]
       const { required, ...others } = rules
-      const form = isOfOneField(members[name], schemas) ? others : { type: 'json' }
+      const { nullable } = others
+      const form = isOfOneField(members[name], schemas) ? others : { type: 'json', ...(nullable ? { nullable } : {}) }
       return [name, { ...form, ...(required ? { required } : {}), ...(description ? { description } : {}) }]
     }),
   )

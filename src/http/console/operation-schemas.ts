@@ -65,8 +65,11 @@ export function fieldRules(schema: Schema | undefined, schemas: Schema): Record<
   const { properties = {}, required = [] } = resolved(schema, schemas)
   return Object.fromEntries(
     Object.entries<Schema>(properties).map(([name, member]) => {
-      const main = variantsOf(member).find((one) => !isNull(one)) ?? member
-      return [name, { ...rulesOf(main, schemas), ...(required.includes(name) ? { required: true } : {}) }]
+      const variants = variantsOf(member)
+      const main = variants.find((one) => !isNull(one)) ?? member
+      const nullable = variants.some((one) => [resolved(one, schemas).type].flat().includes('null'))
+      const more = { ...(nullable ? { nullable } : {}), ...(required.includes(name) ? { required: true } : {}) }
+      return [name, { ...rulesOf(main, schemas), ...more }]
     }),
   )
 }

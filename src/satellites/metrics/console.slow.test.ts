@@ -6,6 +6,7 @@ import {
   axeViolations,
   type OpenedConsole,
   openConsole,
+  PREFIX,
   SETUP_LIMIT_MS,
   STEP_LIMIT_MS,
 } from '../../../test/console/console.fixture.ts'
@@ -194,6 +195,33 @@ test('the export has the days of the period', { timeout: LIMIT_MS }, async () =>
   expect(file.suggestedFilename()).toBe('metrics-globex.csv')
   const { data } = await opened.call('GET', `/tenants/globex/metrics?from=${dayBack(29)}&limit=100`)
   expect((await readFile(await file.path(), 'utf8')).trim().split(/\r?\n/)).toHaveLength(data.length + 1)
+  expect(console.complaints).toEqual([])
+})
+
+test('a browser with the locale en-US@posix shows tables, numbers, times and the palette', {
+  timeout: LIMIT_MS,
+}, async () => {
+  await using console = await opened.open('/tenants/acme/usage', { locale: 'en-US@posix' })
+  const { page } = console
+  expect(await page.evaluate('navigator.language')).toBe('en-US@posix')
+  const { total } = await sums('key=requests&tenantId=acme')
+  await page.getByRole('img', { name: `requests: ${english(total)} in 14 days.` }).waitFor()
+  await page.getByText('As a table').click()
+  expect(await page.locator('.chart tbody tr').count()).toBe(14)
+  await page.goto(`${PREFIX}/console/tenants`)
+  await page.getByRole('rowheader', { name: 'Globex' }).waitFor()
+  expect(await page.locator('tbody time').first().innerText()).toMatch(/ago|now/)
+  await page.keyboard.press('Control+k')
+  await page.getByRole('combobox', { name: 'Search and commands' }).fill('suspend acme')
+  await page
+    .getByRole('option', { name: /^Suspend/ })
+    .first()
+    .waitFor()
+  await page.keyboard.press('Escape')
+  await page.goto(`${PREFIX}/console/tenants/acme`)
+  await page.locator('.facts time').first().waitFor()
+  await page.goto(`${PREFIX}/console/system`)
+  await page.getByRole('heading', { name: 'System', level: 1 }).waitFor()
   expect(console.complaints).toEqual([])
 })
 

@@ -81,6 +81,19 @@ test('a change of another operator meanwhile is shown, and is not overwritten', 
   expect(console.complaints).toEqual([])
 })
 
+test('empty fields remove their values', { timeout: LIMIT_MS }, async () => {
+  const { redirectUri, issuer } = provider
+  const allowedDomains = ['acme.example']
+  await opened.call('PUT', `/tenants/${tenantId}/sso`, { issuer, clientId: 'client', redirectUri, allowedDomains })
+  await using console = await opened.open(`/tenants/${tenantId}/sso`)
+  const { page } = console
+  for (const label of ['Issuer', 'Client id', 'Redirect URI', 'Allowed domains']) await page.getByLabel(label).fill('')
+  await page.getByRole('button', { name: 'Save changes' }).click()
+  await page.getByText('Single sign-on saved').waitFor()
+  expect(await stored()).toMatchObject({ issuer: null, clientId: null, redirectUri: null, allowedDomains: [] })
+  expect(console.complaints).toEqual([])
+})
+
 test('a token of scope read sees the settings, and cannot change them', { timeout: LIMIT_MS }, async () => {
   await using console = await opened.open(`/tenants/${tenantId}/sso`, { token: READER })
   const { page } = console

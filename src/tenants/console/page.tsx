@@ -12,6 +12,7 @@ import { MenuTrigger } from '../../console/components/menu.tsx'
 import { Slots } from '../../console/components/slots.tsx'
 import { useOperation } from '../../console/data/queries.ts'
 import { remember } from '../../console/data/recent.ts'
+import { isPermitted } from '../../console/data/session.ts'
 import { settings } from '../../console/data/settings.ts'
 import { useCurrent } from '../../console/routing/current.ts'
 import { tenantHref } from '../../console/routing/links.ts'
@@ -51,7 +52,7 @@ export default function TenantPage() {
     <>
       <Header id={id} tenant={tenant} />
       <Tabs id={id} />
-      {tenant ? <Outlet /> : <Skeleton />}
+      {tenant || !isPermitted('tenants.get') ? <Outlet /> : <Skeleton />}
     </>
   )
 }

@@ -78,7 +78,7 @@ function General({ tenant, refetch }: { tenant: Tenant; refetch: () => Promise<{
         problem={problem}
         onSubmit={(changed) => send(changed, base.tag)}
       >
-        <Field name="name" label={text.name} />
+        <Field name="name" label={text.name} isRequired />
         <Field name="domains" label={text.domains} hint={text.domainsHint} />
         <Field name="metadata" label={text.metadata} hint={text.metadataHint} />
       </Form>

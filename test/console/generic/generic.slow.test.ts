@@ -144,6 +144,29 @@ test('a change sends changed members, and is rejected if the object has changed 
   expect(console.complaints).toEqual([])
 })
 
+test('a change clears values: null by a button or a choice, a list by its text; an untouched field is not sent', {
+  timeout: LIMIT_MS,
+}, async () => {
+  const { id } = notes.add('globex', { text: 'a note', remark: 'a remark', mood: 'good', labels: ['red'] })
+  await using console = await opened.open(`/tenants/globex/notes/${id}?open=notes.update`)
+  const { page } = console
+  const change = page.getByRole('complementary', { name: 'Change a note' })
+  const send = change.getByRole('button', { name: 'Send' })
+  await change.getByRole('button', { name: 'Clear Remark' }).click()
+  await change.getByLabel('Remark', { exact: true }).and(page.locator(':focus')).waitFor()
+  await change.getByLabel('Mood').selectOption('None')
+  await change.getByLabel('Labels').fill('')
+  await change.getByLabel('Text').fill('')
+  await send.click()
+  await change.locator('.field-error').waitFor()
+  await change.getByLabel('Text').fill('a note')
+  await send.click()
+  await change.getByRole('heading', { name: 'Result' }).waitFor()
+  expect(notes.bodies.at(-1)).toEqual({ remark: null, mood: null, labels: [] })
+  expect(notes.get('globex', id)).toMatchObject({ text: 'a note', remark: null, mood: null, labels: [] })
+  expect(console.complaints).toEqual([])
+})
+
 test('a change without a read begins with the row of its tenant', { timeout: LIMIT_MS }, async () => {
   notes.labels.acme = [{ name: 'a', color: 'red', meaning: 'of acme' }]
   notes.labels.globex = [{ name: 'a', color: 'blue', meaning: 'of globex' }]

@@ -13,6 +13,8 @@ const Note = z.object({
   createdAt: z.iso.datetime(),
   labels: z.array(z.string()),
   position: z.object({ page: z.number().int() }).nullable(),
+  remark: z.string().nullable(),
+  mood: z.enum(['good', 'bad']).nullable(),
 })
 type Note = z.output<typeof Note>
 
@@ -44,10 +46,11 @@ export class Notes {
     return notes
   }
 
-  add(tenantId: string, { text, labels = [], position = null }: Pick<Note, 'text'> & Partial<Note>): Note {
+  add(tenantId: string, { text, ...members }: Pick<Note, 'text'> & Partial<Note>): Note {
     const notes = this.of(tenantId)
     const createdAt = '2026-01-02T03:04:05.000Z'
-    const note: Note = { id: `n-${notes.length + 1}`, text, status: 'open', createdAt, labels, position }
+    const empty = { labels: [], position: null, remark: null, mood: null }
+    const note: Note = { id: `n-${notes.length + 1}`, text, status: 'open', createdAt, ...empty, ...members }
     notes.push(note)
     return note
   }
@@ -102,7 +105,8 @@ const operations: readonly AnyOperation<Notes>[] = [
     reply: Note,
     handle: async (notes: Notes, { params, body }) => {
       notes.bodies.push(body)
-      return notes.add(params.id, body)
+      const { text, labels = [], position = null } = body
+      return notes.add(params.id, { text, labels, position })
     },
   }),
   operation({
@@ -111,7 +115,10 @@ const operations: readonly AnyOperation<Notes>[] = [
     path: '/tenants/{id}/notes/{noteId}',
     summary: 'Change a note',
     params: ofNote,
-    body: z.strictObject({ text: NewNote.shape.text.optional(), status: Note.shape.status.optional() }),
+    body: Note.pick({ text: true, status: true, labels: true, position: true, remark: true, mood: true })
+      .extend({ text: NewNote.shape.text })
+      .strict()
+      .partial(),
     reply: Note,
     resource: noteResource,
     handle: async (notes: Notes, { params, body }) => {

@@ -29,7 +29,7 @@ describe('the description of the operations of a host', () => {
       text: { type: 'string', minLength: 3, maxLength: 400, required: true, description: 'Plain text' },
       isUrgent: { type: 'boolean' },
       labels: { type: 'array', maxItems: 5 },
-      position: { type: 'json' },
+      position: { type: 'json', nullable: true },
       count: { type: 'integer', minimum: 1, maximum: 9 },
       passphrase: { type: 'string', format: 'password' },
     })
@@ -41,7 +41,10 @@ describe('the description of the operations of a host', () => {
     const [list, get, remove, counts, bulk] = ['list', 'get', 'delete', 'counts', 'import'].map((name) =>
       byName.get(`notes.${name}`),
     )
-    expect(list).toMatchObject({ result: 'list', columns: ['id', 'text', 'status', 'createdAt', 'labels', 'position'] })
+    expect(list).toMatchObject({
+      result: 'list',
+      columns: ['id', 'text', 'status', 'createdAt', 'labels', 'position', 'remark', 'mood'],
+    })
     expect(list?.query.status).toEqual({ type: 'string', enum: ['open', 'done'] })
     expect([get?.result, remove?.result, counts?.result]).toEqual(['value', 'none', 'value'])
     expect(bulk).toMatchObject({ isPlainBody: true, body: { body: { type: 'json', required: true } } })

@@ -1,7 +1,8 @@
 /** Values and inputs of unknown form, without a browser. */
 import { describe, expect, test } from 'vitest'
+import type { FieldRules } from '../../../src/console/api/contract.ts'
 import { jsonOf, shortened, textOf } from '../../../src/console/components/base/value-text.ts'
-import { inputOf, kindOf, knownMembers } from '../../../src/console/generic/input.ts'
+import { inputOf, kindOf, knownMembers, rulesOf } from '../../../src/console/generic/input.ts'
 import { isTime, membersOf } from '../../../src/console/generic/members.ts'
 import { type HostOperation, paramOf } from '../../../src/console/generic/operation.ts'
 
@@ -114,8 +115,69 @@ describe('the input of a change', () => {
     expect(bodyOf('PUT', {})).toEqual(shown)
   })
 
-  test('fields begin with the members of the body that are not null', () => {
-    expect(knownMembers({ text: 'a', labels: null, id: 'n-1' }, operation('PATCH'))).toEqual({ text: 'a' })
+  test('fields begin with the members of the body, and with null if the body allows it', () => {
+    const state = { text: 'a', labels: null, due: null, id: 'n-1' }
+    const { body, ...others } = operation('PATCH')
+    const due = { type: 'string', nullable: true } as const
+    expect(knownMembers(state, { ...others, body: { ...body, due } })).toEqual({ text: 'a', due: null })
+  })
+
+  describe('of an emptied field', () => {
+    /** The rule, the first value, and the member that is sent: undefined for none. */
+    type Case = [rule: FieldRules, start: unknown, sent: unknown]
+    const cases: Case[] = [
+      [{ type: 'string', nullable: true }, 'a', null],
+      [{ type: 'integer', nullable: true }, 0, null],
+      [{ type: 'array', nullable: true }, ['a'], null],
+      [{ type: 'json', nullable: true }, { a: 1 }, null],
+      [{ type: 'boolean', nullable: true }, false, null],
+      [{ type: 'string', enum: ['a'], nullable: true }, 'a', null],
+      [{ type: 'string' }, 'a', ''],
+      [{ type: 'array' }, ['a'], []],
+    ]
+    const changeOf = (method: string, rule: FieldRules): HostOperation => ({ ...operation(method), body: { it: rule } })
+    const sentBy = (method: string, rule: FieldRules, start: unknown) =>
+      inputOf(changeOf(method, rule), {}, {}, start === undefined ? {} : { it: start }).body
+
+    test.each(cases)('with the rule %j and the value %j is %j', (rule, start, sent) => {
+      for (const method of ['PATCH', 'PUT']) expect(sentBy(method, rule, start)).toEqual({ it: sent })
+    })
+
+    test.each(cases.map(([rule]) => rule))('with the rule %j is not sent by PATCH if it was empty before', (rule) => {
+      for (const start of [undefined, rule.nullable ? null : rule.type === 'array' ? [] : '']) {
+        expect(sentBy('PATCH', rule, start)).toEqual({})
+      }
+      const kept = { type: 'json', nullable: true } as const
+      for (const start of [{}, [], '']) expect(sentBy('PATCH', kept, start)).toEqual({})
+    })
+
+    test('is null in a new object if the member is required and nullable', () => {
+      expect(sentBy('POST', { type: 'string', nullable: true, required: true }, undefined)).toEqual({ it: null })
+      expect(sentBy('POST', { type: 'string', nullable: true }, undefined)).toEqual({})
+    })
+
+    test.each([
+      { type: 'string', minLength: 1 },
+      { type: 'string', format: 'email' },
+      { type: 'array', minItems: 1 },
+      { type: 'number' },
+      { type: 'json' },
+    ] satisfies FieldRules[])('with the rule %j is rejected by the form of a PATCH', (rule) => {
+      const value = rule.type === 'array' ? ['a'] : 1
+      expect(rulesOf(changeOf('PATCH', rule), {}, { it: value }).it?.required).toBe(true)
+      expect(rulesOf(changeOf('PATCH', rule), {}, {}).it?.required).toBeUndefined()
+      expect(rulesOf(changeOf('PUT', rule), {}, { it: value }).it?.required).toBeUndefined()
+    })
+  })
+
+  test('a nullable field with a value has a button that empties it, and a nullable boolean a third choice', () => {
+    expect(kindOf({ type: 'string', nullable: true })).not.toHaveProperty('isClearable')
+    expect(kindOf({ type: 'string', nullable: true }, 'a')).toMatchObject({
+      isClearable: true,
+      hint: 'Empty: no value',
+    })
+    expect(kindOf({ type: 'boolean', nullable: true, required: true }).options).toHaveLength(2)
+    expect(kindOf({ type: 'string', enum: ['a'], nullable: true }, 'a')).not.toHaveProperty('isClearable')
   })
 
   test('a password has a password field; a text with several lines has a text area', () => {

@@ -1,5 +1,6 @@
 /** Differences of two JSON values, one row for each changed member. */
 import { text } from './text.ts'
+import { MAX_VALUE, shortened } from './value-text.ts'
 
 export interface Difference {
   readonly path: string
@@ -18,7 +19,8 @@ export function differencesOf(before: unknown, after: unknown, path = ''): Diffe
   return keys.flatMap((key) => differencesOf(before[key], after[key], path ? `${path}.${key}` : key))
 }
 
-const shown = (value: unknown): string => (typeof value === 'string' ? value : (JSON.stringify(value) ?? '–'))
+const shown = (value: unknown): string =>
+  shortened(typeof value === 'string' ? value : (JSON.stringify(value) ?? '–'), MAX_VALUE)
 
 export function Diff({ before, after }: { before: unknown; after: unknown }) {
   const differences = differencesOf(before, after)

@@ -64,6 +64,8 @@ export const text = {
   requestId: 'Request id',
   noJson: 'Enter a JSON object.',
   noJsonValue: 'Enter a JSON value: text in double quotes, a number, a list or an object.',
+  clear: 'Clear',
+  clearField: (label: string) => `Clear ${label}`,
   oneByLine: 'One in each line',
   added: 'added',
   removed: 'removed',

@@ -22,7 +22,7 @@ const subscribe = (listener: () => void) => {
 export function relativeTime(at: string, now = Date.now()): string {
   const seconds = (Date.parse(at) - now) / 1_000
   const unit = UNITS.find(([, size]) => Math.abs(seconds) >= size)
-  return unit ? relative.format(Math.trunc(seconds / unit[1]), unit[0]) : 'now'
+  return unit ? relative.format(Math.trunc(seconds / unit[1]), unit[0]) : relative.format(0, 'second')
 }
 
 export const exactTime = (at: string): string => exact.format(new Date(at))

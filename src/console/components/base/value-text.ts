@@ -2,6 +2,8 @@
 const MAX_DEPTH = 50
 /** Characters of a cell or a label. */
 export const MAX_LABEL = 300
+/** Characters of a value on a card or in a difference. */
+export const MAX_VALUE = 10_000
 
 export const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === 'object' && value !== null && !Array.isArray(value)

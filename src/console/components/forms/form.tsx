@@ -128,6 +128,8 @@ interface FieldProps {
   readonly isRequired?: boolean
   /** Stricter than the operation. */
   readonly minLength?: number
+  /** Whether a button empties it. */
+  readonly isClearable?: boolean | undefined
 }
 
 export function Field({
@@ -142,6 +144,7 @@ export function Field({
   isExtra,
   isRequired,
   minLength,
+  isClearable = false,
   ...more
 }: FieldProps) {
   const { rules, initial, errors } = useContext(FormContext)
@@ -151,7 +154,7 @@ export function Field({
     ...(isRequired ? { required: true } : {}),
     ...(minLength === undefined ? {} : { minLength }),
   }
-  const value = defaultValue ?? initial[name] ?? rule.default
+  const value = defaultValue ?? (initial[name] === undefined ? rule.default : initial[name])
   const error = errors[name]
   const shownHint = hint ?? (rule.type === 'array' ? text.oneByLine : undefined)
   const choices = options ?? rule.enum?.map((one) => [one, one] as const)
@@ -174,6 +177,16 @@ export function Field({
       {!isBox && (
         <Control rule={rule} as={as} choices={choices} isOpen={isOpen} none={none} value={value} shared={shared} />
       )}
+      {isClearable && (
+        <Button
+          variant="quiet"
+          className="clear-field"
+          aria-label={text.clearField(label)}
+          onClick={() => clearField(document.getElementById(id))}
+        >
+          {text.clear}
+        </Button>
+      )}
       {shownHint && (
         <p className="hint" id={`${id}-hint`}>
           {shownHint}
@@ -186,6 +199,13 @@ export function Field({
       )}
     </div>
   )
+}
+
+function clearField(field: HTMLElement | null): void {
+  if (!(field instanceof HTMLInputElement || field instanceof HTMLTextAreaElement)) return
+  field.value = ''
+  field.dispatchEvent(new InputEvent('input', { bubbles: true }))
+  field.focus()
 }
 
 interface ControlProps {
@@ -238,7 +258,9 @@ function submitOnEnter(event: KeyboardEvent<HTMLSelectElement>): void {
 }
 
 const jsonText = (value: unknown): string =>
-  value === undefined || (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
+  value === undefined ||
+  value === null ||
+  (typeof value === 'object' && value !== null && Object.keys(value).length === 0)
     ? ''
     : JSON.stringify(value, undefined, 2)
 

@@ -1,6 +1,7 @@
 /** Filters of a list above its rows: selects and days, and the active ones with a button that removes each. */
 import { Button } from '../base/button.tsx'
 import { Icon } from '../base/icon.tsx'
+import { fromLocal, toLocal, validTime } from '../base/local-time.ts'
 import { Empty } from '../base/page.tsx'
 import { text } from '../base/text.ts'
 
@@ -40,16 +41,22 @@ interface FilterDayProps {
   readonly onChange: (value: string | undefined) => void
 }
 
-export const FilterDay = ({ label, value, onChange }: FilterDayProps) => (
-  <label className="filter">
-    <span>{label}</span>
-    <input
-      type="date"
-      value={value?.slice(0, 10) ?? ''}
-      onChange={(event) => onChange(event.target.value || undefined)}
-    />
-  </label>
-)
+/** A time of the address is shown, and changed, in the time zone of the browser. */
+export function FilterDay({ label, value, onChange }: FilterDayProps) {
+  const time = value?.includes('T') ? validTime(value) : undefined
+  return (
+    <label className="filter">
+      <span>{label}</span>
+      <input
+        type={time === undefined ? 'date' : 'datetime-local'}
+        value={time === undefined ? (value?.slice(0, 10) ?? '') : toLocal(time)}
+        onChange={({ target: { value: typed } }) =>
+          onChange((time === undefined ? typed : fromLocal(typed)) || undefined)
+        }
+      />
+    </label>
+  )
+}
 
 interface Choice<Value> {
   readonly value: Value

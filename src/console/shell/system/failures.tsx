@@ -1,5 +1,6 @@
 /** Work that failed permanently: dead letters of queues, and entries of the outbox. */
 import { menuEntriesOf } from '../../components/actions.tsx'
+import { IncidentLinks } from '../../components/attention.tsx'
 import { Button } from '../../components/base/button.tsx'
 import { Json } from '../../components/base/code.tsx'
 import { Facts, Section } from '../../components/base/page.tsx'
@@ -66,6 +67,9 @@ function DeadLetterPanel({ id, onClose }: { id: string; onClose: () => void }) {
               [text.created]: <Time at={data.createdAt} />,
             }}
           />
+          <p className="after">
+            <IncidentLinks since={data.createdAt} name={data.queue} />
+          </p>
           <div className="after">
             <Json value={data.data} />
           </div>

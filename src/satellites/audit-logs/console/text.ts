@@ -59,6 +59,7 @@ export const text = {
   unsealedCount: (count: number) => `${counted(count, 'entry has', 'entries have')} no seal yet.`,
   broken: (count: number) => `Verification failed: ${counted(count, 'problem')} found.`,
   brokenColumns: { tenant: 'Tenant', entry: 'Entry', reason: 'Problem' },
+  hourBefore: 'Changes in the hour before',
   stateBefore: 'State before this change',
   lastActions: 'My last actions',
   noLastActions: 'No action yet',

@@ -19,6 +19,7 @@ export default defineConsoleModule({
   tabs: [
     { path: 'billing', title: text.billing, needs: ['billing.get'], order: 70, view: () => import('./of-tenant.tsx') },
   ],
+  restorationLimits: { subscription: text.notRestored },
   cards: [{ needs: ['billing.get'], order: 40, view: () => import('./card.tsx') }],
   columns: [
     {

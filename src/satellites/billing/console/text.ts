@@ -56,6 +56,8 @@ export const text = {
   returnUrl: 'Address after the portal',
   portalReady: 'Portal link',
   portalReadyText: 'With this link, anyone can change payment methods of the customer. It expires at the provider.',
+  notRestored:
+    'Subscriptions, payments and dunning are those of the payment provider, and no operation restores them. The plan of the tenant can be restored; the next event of the provider can replace it. A cancellation with the end of the period is taken back on the pages of the provider.',
   openLink: 'Open in a new tab',
   cancel: 'Cancel subscription',
   cancelTitle: (tenant: string) => `Cancel the subscription of ${tenant}`,

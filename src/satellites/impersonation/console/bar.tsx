@@ -38,7 +38,7 @@ function Line({ one, now, hasKey }: { one: Impersonation; now: number; hasKey: b
       </span>
       <Button onClick={() => endImpersonation(one)}>
         {text.end}
-        {hasKey && <kbd>Shift Esc</kbd>}
+        {hasKey && <kbd>{text.endKey}</kbd>}
       </Button>
     </p>
   )

@@ -42,6 +42,7 @@ export const text = {
   emptyText: 'An impersonation lets an operator act for a user, for a limited time and with a recorded reason.',
   emptyFilter: 'No impersonation matches',
   clear: 'Clear filters',
+  endKey: 'Shift Esc',
   end: 'End',
   endNow: 'End impersonation',
   endNewest: 'End the impersonation',

@@ -1,6 +1,7 @@
 /** Console module of the settings of tenants. */
 import { runAction } from '../../../console/data/queries.ts'
 import { defineConsoleModule } from '../../../console/module.ts'
+import { restoration } from './restoration.ts'
 import { paramsOf, type Target } from './setting.ts'
 import { text } from './text.ts'
 
@@ -58,5 +59,6 @@ export default defineConsoleModule({
     },
   ],
   announced: ['settings.list'],
-  notShown: { 'settings.get': 'settings.list returns the same for each setting' },
+  restorations: [restoration],
+  restorationLimits: { setting: text.notRestored },
 })

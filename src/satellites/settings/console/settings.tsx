@@ -4,6 +4,7 @@ import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Empty } from '../../../console/components/base/page.tsx'
 import { Badge } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
+import { jsonOf, MAX_LABEL, shortened } from '../../../console/components/base/value-text.ts'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { type List, useOperation } from '../../../console/data/queries.ts'
 import { useParams } from '../../../console/routing/router.tsx'
@@ -32,7 +33,7 @@ const columns: readonly Column<Target>[] = [
 
 function Value({ of: { isSecret, isSet, value } }: { of: Target }) {
   if (!isSet) return <span className="faint">{text.notSet}</span>
-  return <code className="setting-value">{isSecret ? text.isSet : JSON.stringify(value)}</code>
+  return <code className="setting-value">{isSecret ? text.isSet : shortened(jsonOf(value), MAX_LABEL)}</code>
 }
 
 export default function Settings() {

@@ -24,5 +24,6 @@ export const text = {
   reveal: 'Reveal',
   revealTitle: (name: string) => `Reveal ${name}`,
   revealText: 'The audit log records each call with your name.',
+  notRestored: 'Values of secrets are not in the audit log, so they cannot be restored.',
   revealed: 'The value exists only in this dialog.',
 }

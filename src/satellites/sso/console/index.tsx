@@ -1,11 +1,14 @@
 /** Console module of single sign-on. */
 import { defineConsoleModule } from '../../../console/module.ts'
+import { restoration } from './restoration.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
   name: 'sso',
   announced: ['sso.get'],
   tabs: [{ path: 'sso', title: text.sso, needs: ['sso.get'], order: 85, view: () => import('./sso.tsx') }],
+  restorations: [restoration],
+  restorationLimits: { sso: text.notRestored },
   actions: [
     {
       name: 'sso.disable',

@@ -50,5 +50,7 @@ export const text = {
   removeSecret: 'Remove the client secret',
   removeTitle: 'Remove the client secret?',
   removeText: 'The client becomes a public client with PKCE. The secret cannot be restored: enter it again to use it.',
+  notRestored:
+    'Client secrets are not in the audit log. Another issuer or client removes the stored secret: single sign-on then stays disabled until the secret is entered again.',
   removed: 'Client secret removed',
 }

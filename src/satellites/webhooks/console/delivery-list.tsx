@@ -1,5 +1,6 @@
 /** Deliveries in a table, with filters whose values are in the address. */
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
+import { IncidentLinks } from '../../../console/components/attention.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
 import { fromLocal, toLocal } from '../../../console/components/base/local-time.ts'
@@ -8,6 +9,7 @@ import { Badge, Status, type Tone } from '../../../console/components/base/statu
 import { Time } from '../../../console/components/base/time.tsx'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import type { List } from '../../../console/data/queries.ts'
+import { incidentLinks } from '../../../console/routing/registry.ts'
 import { useSetSearch } from '../../../console/routing/router.tsx'
 import { type Delivery, hrefOf, kindOf, type ListedDelivery, type Owner, ownerOf } from './api.ts'
 import { text } from './text.ts'
@@ -112,10 +114,17 @@ export function DeliveryList({ owner, list, query }: DeliveryListProps) {
   const setSearch = useSetSearch()
   const isFiltered = Object.values(query).some((value) => value !== undefined)
   const clear = () => setSearch(Object.fromEntries(Object.keys(query).map((key) => [key, undefined])))
+  const failure = oldestFailure(list.rows ?? [])
   const ownerOfRow = (delivery: ListedDelivery) => (owner === undefined ? ownerOf(delivery) : owner)
   return (
     <>
       <FilterBar query={query} hasTenant={owner === undefined} clear={isFiltered ? clear : undefined} list={list} />
+      {failure && incidentLinks().length > 0 && (
+        <p className="oldest-failure">
+          <span>{text.oldestFailure}</span> <Time at={failure.createdAt} />{' '}
+          <IncidentLinks since={failure.createdAt} name={failure.event} />
+        </p>
+      )}
       <Table
         label={text.deliveries}
         name="deliveries"
@@ -139,6 +148,12 @@ export function DeliveryList({ owner, list, query }: DeliveryListProps) {
     </>
   )
 }
+
+/** Of the loaded deliveries: about when the failures began. */
+const oldestFailure = (deliveries: readonly ListedDelivery[]): ListedDelivery | undefined =>
+  deliveries
+    .filter(({ state }) => state === 'failed' || state === 'retry_scheduled')
+    .toSorted((one, other) => Date.parse(one.createdAt) - Date.parse(other.createdAt))[0]
 
 interface FilterBarProps {
   readonly query: Filters

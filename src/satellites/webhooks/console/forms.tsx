@@ -56,8 +56,8 @@ export function EditSubscription({ webhook, onClose }: { webhook: Webhook; onClo
         onCancel={onClose}
         onSubmit={(body) => update.run({ params: paramsOf(tenantId, webhookId), body: { description: null, ...body } })}
       >
-        <Field name="url" label={text.url} hint={text.urlHint} as="url" autoFocus />
-        <Field name="events" label={text.events} hint={text.eventsHint} />
+        <Field name="url" label={text.url} hint={text.urlHint} as="url" isRequired autoFocus />
+        <Field name="events" label={text.events} hint={text.eventsHint} isRequired />
         <EventPicker field="events" />
         <Field name="description" label={text.description} as="text" />
         <Field name="envelope" label={text.envelope} />

@@ -1,6 +1,7 @@
 /** Console module of webhooks: subscriptions and deliveries of tenants and of the host. */
 import { defineConsoleModule } from '../../../console/module.ts'
 import { actions } from './actions.ts'
+import { restoration } from './restoration.ts'
 import { text } from './text.ts'
 
 export default defineConsoleModule({
@@ -73,4 +74,6 @@ export default defineConsoleModule({
     },
   ],
   actions,
+  restorations: [restoration],
+  restorationLimits: { webhook: text.notRestored },
 })

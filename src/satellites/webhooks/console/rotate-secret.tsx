@@ -2,10 +2,10 @@
 import { useState } from 'react'
 import { Dialog } from '../../../console/components/dialog.tsx'
 import { Field, Form } from '../../../console/components/forms/form.tsx'
+import { ShownOnce } from '../../../console/components/shown-once.tsx'
 import { useAction } from '../../../console/data/queries.ts'
 import type { ActionProps } from '../../../console/module.ts'
 import { operationOf, paramsOf, type Webhook } from './api.ts'
-import { SecretDialog } from './secret.tsx'
 import { text } from './text.ts'
 
 export default function RotateSecret({ target: { tenantId, webhookId }, onClose }: ActionProps<Webhook>) {
@@ -17,7 +17,18 @@ export default function RotateSecret({ target: { tenantId, webhookId }, onClose 
     isSecret: true,
     showsProblem: true,
   })
-  if (rotated) return <SecretDialog secret={rotated.secret} onClose={onClose} />
+  if (rotated) {
+    const { secretTitle, secretOnce, secretMissing } = text
+    return (
+      <ShownOnce
+        title={secretTitle}
+        description={secretOnce}
+        value={rotated.secret}
+        missing={secretMissing}
+        onClose={onClose}
+      />
+    )
+  }
   return (
     <Dialog title={text.rotate} description={text.rotateText} onClose={onClose}>
       <Form

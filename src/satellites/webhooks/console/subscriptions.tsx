@@ -7,6 +7,7 @@ import { Badge, Status } from '../../../console/components/base/status.tsx'
 import { formatNumber } from '../../../console/components/base/text.ts'
 import { Time } from '../../../console/components/base/time.tsx'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
+import { ShownOnce } from '../../../console/components/shown-once.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { isPermitted } from '../../../console/data/session.ts'
 import { useCurrent } from '../../../console/routing/current.ts'
@@ -15,7 +16,6 @@ import { actionsOf } from '../../../console/routing/registry.ts'
 import { hrefOf, kindOf, operationOf, paramsOf, useOwner, type Webhook } from './api.ts'
 import { NewSubscription, SendEvent } from './forms.tsx'
 import { Header } from './frame.tsx'
-import { SecretDialog } from './secret.tsx'
 import { Statistics } from './statistics/statistics.tsx'
 import { text } from './text.ts'
 
@@ -121,7 +121,15 @@ export default function Subscriptions() {
         />
       )}
       {panel.id === 'event' && owner !== null && <SendEvent id={owner} onClose={panel.close} />}
-      {created && <SecretDialog secret={created.secret} onClose={() => setCreated(undefined)} />}
+      {created && (
+        <ShownOnce
+          title={text.secretTitle}
+          description={text.secretOnce}
+          value={created.secret}
+          missing={text.secretMissing}
+          onClose={() => setCreated(undefined)}
+        />
+      )}
     </div>
   )
 }

@@ -36,7 +36,6 @@ export const text = {
   secretOnce: 'Copy the secret now. It is not shown again. The receiver needs it to verify signatures.',
   secretMissing:
     'The service returned no secret, because an earlier call has created it. Rotate the secret to get one.',
-  done: 'Done',
   cancel: 'Cancel',
 
   tenantColumn: 'Failing webhooks',
@@ -198,6 +197,9 @@ export const text = {
   cardTitle: 'Webhooks',
   last24Deliveries: 'Deliveries in 24 h',
   failingCount: (count: number) => `${counted(count, 'subscription')} failing or disabled`,
+  oldestFailure: 'Oldest failure of the shown deliveries:',
+  notRestored:
+    'Secrets are not in the audit log. A deleted subscription is created again with another id and another secret; its deliveries stay with the former one.',
   subscriptions: (count: number) => counted(count, 'subscription'),
   noSubscriptions: 'This tenant has no subscriptions.',
 }

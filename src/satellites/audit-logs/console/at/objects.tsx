@@ -7,9 +7,10 @@ import { differencesOf } from '../../../../console/components/base/diff.tsx'
 import { Card, Facts, Section } from '../../../../console/components/base/page.tsx'
 import { Status } from '../../../../console/components/base/status.tsx'
 import { ExactTime } from '../../../../console/components/base/time.tsx'
+import { jsonOf, MAX_VALUE, shortened } from '../../../../console/components/base/value-text.ts'
 import type { Action, Restoration } from '../../../../console/module.ts'
 import { tenantHref } from '../../../../console/routing/links.ts'
-import { restorationsOf } from '../../../../console/routing/registry.ts'
+import { restorationLimitOf, restorationsOf } from '../../../../console/routing/registry.ts'
 import type { Restorable } from './restore.tsx'
 import { text } from './text.ts'
 
@@ -36,8 +37,11 @@ export function Objects({ at, hasEnd }: { at: TenantAt; hasEnd: boolean }) {
       {at.tenant && <TenantCard at={at} state={at.tenant} hasEnd={hasEnd} />}
       {at.objects.length === 0 && <p className="faint">{text.noObjects}</p>}
       {KINDS.map((kind) => {
-        const objects = byKind.get(kind)
-        return objects && <Kind key={kind} kind={kind} objects={objects} at={at} hasEnd={hasEnd} />
+        const isChanged = at.changes.some(({ target }) => target.startsWith(`${kind}:`))
+        const objects = byKind.get(kind) ?? []
+        return (
+          (objects.length > 0 || isChanged) && <Kind key={kind} kind={kind} objects={objects} at={at} hasEnd={hasEnd} />
+        )
       })}
     </>
   )
@@ -88,8 +92,10 @@ interface KindProps {
 function Kind({ kind, objects, at, hasEnd }: KindProps) {
   const existing = objects.filter(({ state }) => state !== null)
   const absent = objects.filter(({ state }) => state === null)
+  const limit = restorationLimitOf(kind)
   return (
     <Section title={text.kinds[kind]}>
+      {limit && <p className="faint">{limit}</p>}
       <div className="cards">
         {existing.map((one) => (
           <ObjectCard key={one.target} object={one} at={at} hasEnd={hasEnd} />
@@ -104,11 +110,12 @@ function Kind({ kind, objects, at, hasEnd }: KindProps) {
   )
 }
 
-/** The branding and the single sign-on of a tenant have its id as their name. */
+/** The branding and the single sign-on of a tenant have its id as their name. Names of settings begin with it. */
 function titleOf(target: string, { tenantId }: TenantAt): string {
   const name = nameOf(target)
   const kind = target.slice(0, target.indexOf(':')) as keyof typeof text.kinds
-  return name === tenantId ? text.kinds[kind] : name
+  if (name === tenantId) return text.kinds[kind]
+  return kind === 'setting' ? name.replace(`${tenantId}/`, '') : name
 }
 
 function ObjectCard({ object, at, hasEnd }: { object: TenantObject; at: TenantAt; hasEnd: boolean }) {
@@ -138,9 +145,9 @@ const shown = (value: unknown): ReactNode =>
   value === null || value === undefined ? (
     <span className="faint">–</span>
   ) : typeof value === 'string' ? (
-    value
+    shortened(value, MAX_VALUE)
   ) : (
-    <code>{JSON.stringify(value)}</code>
+    <code>{shortened(jsonOf(value), MAX_VALUE)}</code>
   )
 
 interface RestorationsProps {
@@ -155,18 +162,17 @@ interface RestorationsProps {
 function Restorations({ at, kind, target, state, hasEnd }: RestorationsProps) {
   const { tenantId, time, changes, isTruncated } = at
   const offered = restorationsOf(kind).flatMap((restoration) => {
-    const wanted = restoration.stateOf(state)
     const isChanged =
       hasEnd || isTruncated || changes.some((one) => one.target === target && isOfRestoration(restoration, one))
-    return wanted && isChanged ? [{ restoration, wanted }] : []
+    return restoration.stateOf(state) && isChanged ? [restoration] : []
   })
   if (offered.length === 0) return null
   const title = kind === 'tenant' ? String(state.name) : titleOf(target, at)
   return (
     <div className="section-actions">
-      {offered.map(({ restoration, wanted }) => {
+      {offered.map((restoration) => {
         const button = restoration.title ?? text.restore
-        const restorable = { restoration, tenantId, name: nameOf(target), title, time, state: wanted }
+        const restorable = { restoration, tenantId, name: nameOf(target), title, time, state }
         return (
           <Button
             key={button}
