@@ -205,7 +205,7 @@ test('a browser with the locale en-US@posix shows tables, numbers, times and the
   const { page } = console
   expect(await page.evaluate('navigator.language')).toBe('en-US@posix')
   const { total } = await sums('key=requests&tenantId=acme')
-  await page.getByRole('img', { name: `requests: ${english(total)} in 14 days.` }).waitFor()
+  await shown(page, `requests: ${english(total)} in 14 days.`)
   await page.getByText('As a table').click()
   expect(await page.locator('.chart tbody tr').count()).toBe(14)
   await page.goto(`${PREFIX}/console/tenants`)
