@@ -21,7 +21,7 @@ test('an invalid value is not sent, is named above the list, and a button remove
   const { page } = console
   await page.getByRole('link', { name: 'Globex' }).waitFor()
   const message = page.getByRole('status').filter({ hasText: IGNORED })
-  const buttons = message.getByRole('button')
+  const buttons = message.getByRole('listitem').getByRole('button')
   expect(await buttons.allInnerTexts()).toEqual([
     expect.stringContaining('status: gone'),
     expect.stringContaining('crmId: 4711'),
@@ -50,6 +50,38 @@ test('a filter by metadata in the address is applied, shown, and removed by its 
   expect(await page.getByText(IGNORED).count()).toBe(0)
   await page.getByRole('button', { name: 'Remove metadata.crmId' }).click()
   await page.getByRole('link', { name: 'Globex' }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('pages of a list are not in its address, and deleted tenants are a filter', { timeout: LIMIT_MS }, async () => {
+  await opened.call('POST', '/tenants', { id: 'gone', name: 'Gone' })
+  await opened.call('DELETE', '/tenants/gone')
+  await using console = await opened.open('/tenants?limit=1&cursor=x&includeDeleted=true')
+  const { page } = console
+  for (const name of ['Acme', 'Globex', 'Gone']) await page.getByRole('link', { name }).waitFor()
+  const message = page.getByRole('status').filter({ hasText: IGNORED })
+  expect(await message.getByRole('listitem').allInnerTexts()).toEqual([
+    expect.stringContaining('limit: 1'),
+    expect.stringContaining('cursor: x'),
+  ])
+  await page.getByLabel('Deleted tenants').selectOption('left out')
+  await page.getByRole('link', { name: 'Gone' }).waitFor({ state: 'detached' })
+  expect(new URL(page.url()).search).toBe('?limit=1&cursor=x')
+  await message.getByRole('button', { name: 'Remove all' }).click()
+  await page.waitForURL((url) => url.search === '')
+  expect(console.complaints).toEqual([])
+})
+
+test('20 of many ignored values are named, and one button removes all of them', { timeout: LIMIT_MS }, async () => {
+  const search = new URLSearchParams(Array.from({ length: 1_023 }, (_, index) => [`x${index}`, `${index}`]))
+  await using console = await opened.open(`/tenants?q=acme&${search}`)
+  const { page } = console
+  const message = page.getByRole('status').filter({ hasText: IGNORED })
+  await message.getByText('1,003 more').waitFor()
+  expect(await message.getByRole('listitem').count()).toBe(20)
+  await message.getByRole('button', { name: 'Remove all' }).click()
+  await page.getByText(IGNORED).waitFor({ state: 'detached' })
+  expect(new URL(page.url()).search).toBe('?q=acme')
   expect(console.complaints).toEqual([])
 })
 

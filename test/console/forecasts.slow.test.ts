@@ -19,20 +19,20 @@ beforeAll(async () => {
   }
   await opened.tenancy.kernel.database.sql(
     `insert into multitenancy.metric_sums (day, tenant_id, key, incarnation, value)
-     values ((now() at time zone 'UTC')::date - 3, 'acme', 'seats', gen_random_uuid(), 28)`,
+     values ((now() at time zone 'UTC')::date - 3, 'acme', 'seats', gen_random_uuid(), 6)`,
   )
 }, SETUP_LIMIT_MS)
 afterAll(() => opened?.[Symbol.asyncDispose]())
 
 test.each(['/tenants/acme/quotas', '/tenants/acme'])(
-  'a gauge has a forecast on %s if a metric has its name, and none without one',
+  'on %s a gauge with a metric of its name has a forecast, and a gauge without one has none',
   { timeout: 4 * STEP_LIMIT_MS },
   async (path) => {
     await using console = await opened.open(path)
     const { page } = console
     await page.getByRole('img', { name: /^projects: 5 of 10/ }).waitFor()
     const day = new Date(Date.now() + 5 * DAY_MS).toLocaleDateString('en', { dateStyle: 'medium', timeZone: 'UTC' })
-    const forecast = `Used up on about ${day}, at 2 a day: the average of the metric seats in the last 14 full days.`
+    const forecast = `Used up on about ${day}, at 2 a day: the average of the metric seats in the last 3 full days.`
     await page.getByText(forecast).waitFor()
     expect(await page.locator('.quota-forecast').allInnerTexts()).toEqual([forecast])
     expect(console.complaints).toEqual([])

@@ -13,6 +13,7 @@ import { describeScreens } from './screens.fixture.ts'
 
 const LIMIT_MS = 4 * STEP_LIMIT_MS
 const WITHOUT_LOG = 'wit_f3kR8sQ2xL0v'
+const WITHOUT_CREATION = 'woc_f3kR8sQ2xL0v'
 const CLOSED_PORT = 'http://127.0.0.1:9/hooks'
 const PASSWORD = 'hunter2-and-more'
 const HOUR_MS = 3_600_000
@@ -41,6 +42,7 @@ beforeAll(async () => {
       adminTokens: [
         { name: 'admin', token: TOKEN },
         { name: 'without-log', token: WITHOUT_LOG, may: ['read', '!auditLogs.listAll'] },
+        { name: 'without-creation', token: WITHOUT_CREATION, may: ['read', 'webhooks.update'] },
       ],
     },
     { egress: { allowPrivateNetworks: true, allowHttp: true } },
@@ -110,6 +112,20 @@ describe('a restoration', () => {
     const made = data.find(({ events }: { events: string[] }) => events.includes('invoice.*'))
     expect(made).toMatchObject({ url: CLOSED_PORT, description: 'Accounting', enabled: true })
     expect(made.webhookId).not.toBe(deleted)
+  })
+
+  test('of a deleted subscription shows no difference to a token that may not create one', {
+    timeout: LIMIT_MS,
+  }, async () => {
+    await using console = await opened.open(`/tenants/acme?at=${time}`, { token: WITHOUT_CREATION })
+    const { page } = console
+    await page.getByRole('button', { name: `Restore this state: ${deleted}` }).click()
+    const dialog = page.getByRole('alertdialog')
+    await dialog.getByText('The object no longer exists. Your token may not call webhooks.create.').first().waitFor()
+    expect(await dialog.getByText('becomes the present one').count()).toBe(0)
+    expect(await dialog.locator('.diff').count()).toBe(0)
+    console.expect(/status of 404/)
+    expect(console.complaints).toEqual([])
   })
 
   test('of single sign-on keeps the secret of the same client', { timeout: LIMIT_MS }, async () => {

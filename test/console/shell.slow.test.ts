@@ -174,62 +174,6 @@ test('a token of scope read sees screens, and no actions', { timeout: LIMIT_MS }
   expect(console.complaints).toEqual([])
 })
 
-describe('another identity', () => {
-  let limited: string
-  beforeAll(async () => {
-    const { token } = await opened.call('POST', '/tokens', { name: 'limited', may: ['plans.list'] })
-    limited = token
-  })
-  const signInAs = async (page: Page, token: string) => {
-    await page.getByLabel('Admin token').fill(token)
-    await page.keyboard.press('Enter')
-  }
-  const stored = (page: Page) => page.evaluate('JSON.stringify([sessionStorage, localStorage])')
-
-  test('sees no data of the former one after a sign-out and a sign-in, also in another tab and with "back"', {
-    timeout: 2 * LIMIT_MS,
-  }, async () => {
-    await using console = await opened.open('/tenants/acme')
-    const { page, context } = console
-    await page.getByRole('heading', { name: 'Acme Corp', level: 1 }).waitFor()
-    expect(await stored(page)).toContain('Acme Corp')
-    const other = await context.newPage()
-    await other.goto(`${PREFIX}/console/tenants`)
-    await other.getByRole('link', { name: 'Acme Corp' }).waitFor()
-
-    await page.getByRole('button', { name: 'admin', exact: true }).click()
-    await page.getByRole('menuitem', { name: 'Sign out' }).click()
-    await page.getByLabel('Admin token').waitFor()
-    await other.getByLabel('Admin token').waitFor()
-    await signInAs(page, limited)
-    await page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()
-    await other.getByText('“limited” may not call tenants.list.').waitFor()
-
-    await page.goBack()
-    await page.getByText('“limited” may not call tenants.get.').waitFor()
-    for (const one of [page, other]) {
-      expect(await one.content()).not.toContain('Acme Corp')
-      expect(await stored(one)).not.toContain('Acme Corp')
-    }
-    console.expect(/status of 401/)
-    expect(console.complaints).toEqual([])
-  })
-
-  test('that signs in after the end of a session sees none either', { timeout: 2 * LIMIT_MS }, async () => {
-    await using console = await opened.open('/tenants/acme')
-    const { page, context } = console
-    await page.getByRole('heading', { name: 'Acme Corp', level: 1 }).waitFor()
-    await context.clearCookies()
-    await page.goto(`${PREFIX}/console/tenants`)
-    await signInAs(page, limited)
-    await page.getByText('“limited” may not call tenants.list.').waitFor()
-    expect(await page.content()).not.toContain('Acme Corp')
-    expect(await stored(page)).not.toContain('Acme Corp')
-    console.expect(/status of 401/)
-    expect(console.complaints).toEqual([])
-  })
-})
-
 describe('a menu whose widget is not loaded yet', () => {
   /** A page that receives the widget after `load()`. */
   const opening = async () => {

@@ -147,15 +147,30 @@ describe('the columns of a table', () => {
     const start = async (role: 'rowheader' | 'columnheader', name: string) =>
       (await page.getByRole(role, { name }).first().boundingBox())?.x ?? Number.NaN
     const [first, second] = [await start('rowheader', 'Tenant 700'), await start('columnheader', 'Created')]
+    const header = await start('columnheader', 'Tenant')
     await page.locator('.table-scroll[data-wide]').evaluate((region: any) => region.scrollTo({ left: 10_000 }))
     expect(await start('columnheader', 'Created')).toBeLessThan(second - 100)
     expect(await start('rowheader', 'Tenant 700')).toBeGreaterThan(first - 60) // the cell with the checkbox leaves
+    expect(await start('columnheader', 'Tenant')).toBeGreaterThan(header - 60)
     expect(await page.evaluate('document.documentElement.scrollWidth <= innerWidth')).toBe(true)
     await page.goto(`${PREFIX}/console/tenants`)
     await openList(console)
     expect(await page.locator('.table-scroll[data-wide]').count()).toBe(0)
     expect(console.complaints).toEqual([])
   })
+})
+
+test('a table that becomes wider does not widen the page before its width is measured', limit, async () => {
+  await using console = await opened.open('/tenants', { width: 1024 })
+  const page = await openList(console)
+  const isWide = await page.locator('.table-scroll table').evaluate((table: any) => {
+    table.style.minWidth = '3000px'
+    const { scrollWidth } = table.ownerDocument.documentElement
+    return scrollWidth > table.ownerDocument.defaultView.innerWidth
+  })
+  expect(isWide).toBe(false)
+  await page.locator('.table-scroll[data-wide]').waitFor()
+  expect(console.complaints).toEqual([])
 })
 
 describe('rows', () => {

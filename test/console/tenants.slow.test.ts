@@ -5,7 +5,14 @@ import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { directory } from '../../src/drivers/archives/directory.ts'
 import { auditLogs } from '../../src/satellites/audit-logs/index.ts'
-import { axeViolations, type OpenedConsole, openConsole, SETUP_LIMIT_MS, STEP_LIMIT_MS } from './console.fixture.ts'
+import {
+  axeViolations,
+  type OpenedConsole,
+  openConsole,
+  PREFIX,
+  SETUP_LIMIT_MS,
+  STEP_LIMIT_MS,
+} from './console.fixture.ts'
 import { describeScreens } from './screens.fixture.ts'
 
 let opened: OpenedConsole
@@ -94,6 +101,38 @@ test('the list filters by counted members, keeps them in the address, and a bulk
   }
   const { data } = await opened.call('GET', '/bulk')
   expect(data.filter(({ dryRun }: { dryRun: boolean }) => !dryRun)).toHaveLength(1)
+  expect(console.complaints).toEqual([])
+})
+
+test('with reduced motion the filters are visible before their numbers are read', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/', { reducedMotion: 'reduce' })
+  const { page } = console
+  const counts = Promise.withResolvers<void>()
+  await page.route(/\/tenant-counts$/, async (route) => {
+    await counts.promise
+    await route.continue()
+  })
+  await page.goto(`${PREFIX}/console/tenants`)
+  await page.getByRole('button', { name: 'Suspended', exact: true }).waitFor()
+  counts.resolve()
+  await page.getByRole('button', { name: /^Suspended \d/ }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('the state of a transfer is as high as the other cells of its row', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/transfers')
+  const { page } = console
+  await page.getByRole('cell', { name: 'completed' }).first().waitFor()
+  const middles = await page
+    .locator('tbody tr')
+    .first()
+    .evaluate((row: any) =>
+      ['th a', '.status', 'time'].map((one) => {
+        const { top, bottom } = row.querySelector(one).getBoundingClientRect()
+        return (top + bottom) / 2
+      }),
+    )
+  expect(Math.max(...middles) - Math.min(...middles)).toBeLessThanOrEqual(1)
   expect(console.complaints).toEqual([])
 })
 

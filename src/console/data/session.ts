@@ -21,8 +21,12 @@ interface Shared {
   readonly name: string | null
 }
 let channel: BroadcastChannel | undefined
+/** Messages of other tabs during the start of this one; undefined after it. */
+let early: Shared[] | undefined = []
+/** Start of each key of the console in the storage of the tab, which other pages of the origin share. */
+const OWN = 'tenantry-'
 /** Key of the identity whose data the storage of this tab has. */
-const OWNER = 'tenantry-owner'
+const OWNER = `${OWN}owner`
 
 let waiting = Promise.withResolvers<void>()
 
@@ -82,29 +86,45 @@ export async function signOut(): Promise<void> {
     return
   }
   share(null)
-  sessionStorage.clear()
+  clearTab()
   location.assign(`${settings.prefix}/console/`)
 }
 
-/** A tab whose identity another tab has replaced or signed out loads its page again, so that it shows no data of the former one. */
+/** Reloads a tab after another tab signs out or changes the operator. Messages have no effect until the start has finished. */
 export function followSession(): void {
   channel = new BroadcastChannel(`tenantry-session ${settings.prefix}`)
   channel.onmessage = async ({ data }: MessageEvent<Shared>) => {
-    const present = sessionStore.get()
-    if ((present?.name ?? null) !== data.name) return location.reload()
+    if (early) return void early.push(data)
+    if (presentName() !== data.name) return location.reload()
     if (!expiredStore.get()) return
     const session = await readSession().catch(() => undefined)
     if (session) adopt(session)
   }
 }
 
+/** Called when the start has finished. A message of another operator can be older than the sign-in of this tab, so the session is read again. */
+export async function finishStart(): Promise<void> {
+  const isChanged = early?.some(({ name }) => name !== presentName())
+  early = undefined
+  if (!isChanged) return
+  const present = sessionStore.get()
+  const session = await readSession().catch(() => present)
+  if ((session?.name ?? null) !== presentName()) location.reload()
+}
+
+const presentName = (): Shared['name'] => sessionStore.get()?.name ?? null
+
 const share = (name: Shared['name']): void => channel?.postMessage({ name } satisfies Shared)
 
 /** Deletes what this tab remembers of another identity. */
 function takeTab(name: string): void {
   if (sessionStorage.getItem(OWNER) === name) return
-  sessionStorage.clear()
+  clearTab()
   sessionStorage.setItem(OWNER, name)
+}
+
+function clearTab(): void {
+  for (const key of Object.keys(sessionStorage)) if (key.startsWith(OWN)) sessionStorage.removeItem(key)
 }
 
 export function useSession(): Session {

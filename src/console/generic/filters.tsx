@@ -1,16 +1,12 @@
 /** The query of a read, from the address: a field for each member. */
-import type { OperationName, Rules } from '../api/contract.ts'
+import type { OperationName } from '../api/contract.ts'
 import { FilterSelect } from '../components/lists/filters.tsx'
 import { useParams, useSearch, useSetSearch } from '../routing/router.tsx'
-import { type HostOperation, paramsOf } from './operation.ts'
+import { filtersOf, type HostOperation, paramsOf } from './operation.ts'
 import { titleOf } from './pages.ts'
 import { text } from './text.ts'
 
-const PAGING = ['limit', 'cursor']
 const BOOLEANS = ['true', 'false']
-
-const filtersOf = ({ query }: HostOperation): Rules =>
-  Object.fromEntries(Object.entries(query).filter(([name]) => !PAGING.includes(name)))
 
 /** The input of a read, and the names of required members that the address lacks. */
 export function useRead(read: HostOperation) {

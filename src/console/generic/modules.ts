@@ -6,6 +6,7 @@ import { settings } from '../data/settings.ts'
 import type { ConsoleModule } from '../module.ts'
 import { allScreens, allTabs } from '../routing/registry.ts'
 import type { HostOperation } from './operation.ts'
+import { filtersOf } from './operation.ts'
 import { type GenericPage, genericPages, overlap, titleOf } from './pages.ts'
 
 /** After the screens of Tenantry, and before the system. */
@@ -16,7 +17,7 @@ export async function readHostOperations(): Promise<readonly HostOperation[]> {
   const response = await fetch(`${settings.prefix}/session/operations`)
   if (!response.ok) throw await problemOf(response)
   const { data }: { data: HostOperation[] } = await response.json()
-  registerRules(data)
+  registerRules(data.map((one) => (one.satellite in settings.modules ? one : { ...one, query: filtersOf(one) })))
   return data
 }
 

@@ -1,5 +1,6 @@
 /** An operation of a host's satellite, as the service describes it at `{prefix}/session/operations`. */
 import type { Rules } from '../api/contract.ts'
+import { PAGING } from '../routing/search.ts'
 
 export interface HostOperation {
   readonly satellite: string
@@ -24,6 +25,10 @@ export interface HostOperation {
 
 export const paramsOf = ({ path }: Pick<HostOperation, 'path'>): string[] =>
   [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
+
+/** Members of the query that filter, without those of pages. */
+export const filtersOf = ({ query }: Pick<HostOperation, 'query'>): Rules =>
+  Object.fromEntries(Object.entries(query).filter(([name]) => !PAGING.includes(name)))
 
 /** A member of a row as a parameter of a path; empty if it cannot be one. */
 export const paramOf = (value: unknown): string =>

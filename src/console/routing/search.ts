@@ -3,7 +3,7 @@
  * Invalid values are dropped.
  */
 import type { FieldRules, OperationName, Query, Rules } from '../api/contract.ts'
-import { queryRulesOf } from '../api/rules.ts'
+import { hostRulesOf, queryRulesOf } from '../api/rules.ts'
 
 /** Members of every address. */
 export interface CommonSearch {
@@ -18,6 +18,8 @@ export interface CommonSearch {
 export type SearchOf<Name extends OperationName> = Partial<Query<Name>> & CommonSearch
 
 const COMMON: readonly string[] = ['open', 'at', 'columns']
+/** Members of queries that no screen takes from its address: lists have their own pages. */
+export const PAGING: readonly string[] = ['limit', 'cursor']
 
 export const parseSearch = (text: string): Record<string, string> => Object.fromEntries(new URLSearchParams(text))
 
@@ -27,7 +29,7 @@ export function stringifySearch(search: Readonly<Record<string, unknown>>): stri
   return text && `?${text}`
 }
 
-/** Members of a search that the service accepts as the query of an operation. */
+/** Members of a search that the service accepts as the query of an operation, without those of pages. */
 export function validSearch(
   name: OperationName,
   search: Readonly<Record<string, unknown>>,
@@ -38,7 +40,7 @@ export function validSearch(
       if (value === undefined) return []
       const text = String(value)
       if (!rules || COMMON.includes(key)) return [[key, text]]
-      const rule = ruleOf(rules, key)
+      const rule = PAGING.includes(key) && !hostRulesOf(name) ? undefined : ruleOf(rules, key)
       if (!rule || !isValid(rule, text)) return []
       return [[key, isNumeric(rule) ? Number(text) : text]]
     }),

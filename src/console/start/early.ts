@@ -18,12 +18,15 @@ function request(path: string): Promise<Response> {
   return response
 }
 
-/** The path of a list is the path of its operation. */
+/** Names of Tenantry's lists, by http/console/build.ts. */
+declare const LISTS: readonly string[]
+
+/** The path of a list of Tenantry is the path of its operation. */
 async function requestList(session: Response): Promise<void> {
   const path = `/${location.pathname.slice(base.length)}`
   if (!session.ok || location.search) return
   const { operations } = await session.clone().json()
-  if (Object.values(operations).includes(`GET ${path}`)) await request(path)
+  if (LISTS.some((name) => operations[name] === `GET ${path}`)) await request(path)
 }
 
 // A sign-in link creates its session first.

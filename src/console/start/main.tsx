@@ -7,7 +7,7 @@ import { Provider } from '../components/provider.tsx'
 import { load } from '../data/load.ts'
 import { notify } from '../data/notices.ts'
 import { type Problem, toProblem } from '../data/problem.ts'
-import { adopt, followSession, readSession, type Session, sessionStore, signIn } from '../data/session.ts'
+import { adopt, finishStart, followSession, readSession, type Session, sessionStore, signIn } from '../data/session.ts'
 import { root, settings } from '../data/settings.ts'
 import type { ConsoleModule, View } from '../module.ts'
 import { registerModules } from '../routing/registry.ts'
@@ -103,4 +103,4 @@ async function start(): Promise<void> {
 }
 
 followSession()
-void start()
+void start().then(finishStart)

@@ -6,7 +6,7 @@
  *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with Brotli (.br) ──► index.json
  *   import map ───────────┘
  */
-import { mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
@@ -46,6 +46,14 @@ const facades: Plugin = {
   },
 }
 
+/** Names of Tenantry's list operations. */
+function lists(): string[] {
+  const names = ['commands', 'queries'].flatMap((file) =>
+    Object.keys(JSON.parse(readFileSync(join(SOURCE, `console/api/${file}.json`), 'utf8'))),
+  )
+  return [...new Set(names)].filter((name) => /\.list(All)?$/.test(name))
+}
+
 interface BuildOptions {
   readonly isPublished: boolean
   readonly isProfiling: boolean
@@ -68,7 +76,7 @@ export async function buildConsole(folder: string, { isPublished, isProfiling }:
     logLevel: 'error',
     plugins: [facades],
     resolve: { alias: isProfiling ? { 'react-dom/client': 'react-dom/profiling' } : {} },
-    define: { 'process.env.NODE_ENV': '"production"' },
+    define: { 'process.env.NODE_ENV': '"production"', LISTS: JSON.stringify(lists()) },
     oxc: { jsx: { runtime: 'automatic', development: false } },
     build: {
       write: false,

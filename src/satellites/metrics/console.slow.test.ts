@@ -129,6 +129,18 @@ test('arrow keys read the days, and Shift with arrow keys selects a period', { t
   expect(console.complaints).toEqual([])
 })
 
+test('a sparkline is mirrored from right to left, as charts are', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/tenants/acme')
+  const { page } = console
+  const line = page.locator('.sparkline').first()
+  const scale = () => line.evaluate((element: any) => element.ownerDocument.defaultView.getComputedStyle(element).scale)
+  await line.waitFor()
+  expect(await scale()).toBe('none')
+  await page.evaluate(`document.documentElement.dir = 'rtl'`)
+  expect(await scale()).toBe('-1 1')
+  expect(console.complaints).toEqual([])
+})
+
 test('the colors of a chart are those of the theme, and change with it', { timeout: LIMIT_MS }, async () => {
   await using console = await opened.open('/tenants/acme/usage')
   const { page } = console

@@ -1,6 +1,6 @@
 /** Forecasts of quotas as a table: daily counters, gauges, and quotas without a rate. */
 import { describe, expect, test } from 'vitest'
-import { averagesOf, type ForecastInput, forecastOf, rateDays } from './console/forecast.ts'
+import { type Average, averagesOf, type ForecastInput, forecastOf, rateDays } from './console/forecast.ts'
 
 const now = new Date('2026-11-27T06:00:00Z')
 const counter = { limit: 100, isGauge: false, now }
@@ -43,15 +43,19 @@ describe('averages of metrics', () => {
     expect(rateDays(now)).toEqual({ from: '2026-11-13', to: '2026-11-27' })
   })
 
-  test('days without a count belong to the average', () => {
-    expect(Object.fromEntries(averagesOf(counts, true, '2026-11-27'))).toEqual({
-      seats: { perDay: 2, days: 14 },
-      projects: { perDay: 0.5, days: 14 },
-    })
-  })
-
-  test('the oldest day of an incomplete list is left out', () => {
-    expect(averagesOf(counts, false, '2026-11-27').get('seats')).toEqual({ perDay: 20 / 6, days: 6 })
+  test.each<[string, string, boolean, string[], Average | undefined]>([
+    ['that began yesterday', 'projects', true, [], { perDay: 7, days: 1 }],
+    ['that began a week ago, with days without a count', 'seats', true, [], { perDay: 4, days: 7 }],
+    ['that began 13 days ago', 'seats', true, ['2026-11-14'], { perDay: 29 / 13, days: 13 }],
+    ['that began 14 days ago', 'seats', true, ['2026-11-13'], { perDay: 29 / 14, days: 14 }],
+    ['that began before the period', 'seats', true, ['2026-11-01'], { perDay: 29 / 14, days: 14 }],
+    ['of an incomplete list, without its oldest day', 'seats', false, [], { perDay: 20 / 6, days: 6 }],
+    ['that began within an incomplete list', 'projects', false, [], { perDay: 7, days: 1 }],
+    ['that only the oldest day of an incomplete list has', 'calls', false, ['2026-11-19'], undefined],
+    ['without counts', 'bytes', true, [], undefined],
+  ])('the average of a metric %s', (_, key, isComplete, older, expected) => {
+    const amounts = [...counts, ...older.map((period) => ({ period, key, value: 1 }))]
+    expect(averagesOf(amounts, isComplete, '2026-11-27').get(key)).toEqual(expected)
   })
 
   test('there is no average without counts', () => {

@@ -80,6 +80,31 @@ test('charts show outcomes and response times by hour, and a selection of hours 
   expect(console.complaints).toEqual([])
 })
 
+test('the caption of the chart names the period if the address has only its end', {
+  timeout: LIMIT_MS,
+}, async () => {
+  const to = new Date(Math.ceil(Date.now() / HOUR_MS) * HOUR_MS).toISOString()
+  const { data: hours } = await call('GET', `/webhook-stats?to=${to}&step=hour`)
+  await using console = await data.console.open(`/deliveries?to=${to}`)
+  const { page } = console
+  const [start, end] = [hours[0].at, to].map((at) =>
+    new Date(at).toLocaleString('en', { dateStyle: 'medium', timeStyle: 'medium' }),
+  )
+  await page.getByRole('slider', { name: `Deliveries, ${start} to ${end}` }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
+test('a delivered delivery shows its time as other times', { timeout: LIMIT_MS }, async () => {
+  const path = acme(`/${data.ids.healthy}/deliveries/${data.ids.delivered}`)
+  const { deliveredAt } = await call('GET', path)
+  await using console = await data.console.open(path)
+  const { page } = console
+  const time = new Date(deliveredAt).toLocaleString('en', { dateStyle: 'medium', timeStyle: 'medium' })
+  await page.getByText(`Delivered at ${time} after one attempt with status 200.`).waitFor()
+  expect(await page.locator('.notice time').getAttribute('datetime')).toBe(deliveredAt)
+  expect(console.complaints).toEqual([])
+})
+
 test('a subscription is created, and its secret is shown once', { timeout: LIMIT_MS }, async () => {
   await using console = await data.console.open('/tenants/globex/webhooks')
   const { page } = console

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import type { FieldRules, OperationName, Rules } from '../../../src/console/api/contract.ts'
 import queries from '../../../src/console/api/queries.json' with { type: 'json' }
 import { registerRules } from '../../../src/console/api/rules.ts'
-import { droppedFrom, validSearch } from '../../../src/console/routing/search.ts'
+import { droppedFrom, PAGING, validSearch } from '../../../src/console/routing/search.ts'
 import { hostOperations } from '../../../src/http/console/host-operations.ts'
 import { openApiDocument } from '../../../src/http/openapi.ts'
 import { type AnyOperation, operation } from '../../../src/kernel/api/operation.ts'
@@ -163,7 +163,8 @@ test('each member of a query has rules, and its patterns compile with the flag v
 })
 
 describe('a value that the service accepts is kept, and no other', () => {
-  test.each([...own, ...ofHosts])('%s', (name, operation, member, rule, schema) => {
+  const filters = own.filter(([, , member]) => !PAGING.includes(member))
+  test.each([...filters, ...ofHosts])('%s', (name, operation, member, rule, schema) => {
     const isExact = operation !== 'hosted.list' && !SERVICE_ONLY.includes(name)
     fc.assert(
       fc.property(textsOf(rule), (text) => {
@@ -192,6 +193,13 @@ test.each([
     Object.hasOwn(validSearch('hosted.list' as OperationName, { [member]: text }), member)
   expect(kept.filter((text) => !isKept(text))).toEqual([])
   expect(dropped.filter(isKept)).toEqual([])
+})
+
+test('pages of lists of Tenantry are not in addresses', () => {
+  expect(droppedFrom('tenants.list', { limit: '20', cursor: 'x', q: 'acme' })).toEqual([
+    ['limit', '20'],
+    ['cursor', 'x'],
+  ])
 })
 
 test('members with a declared prefix are kept, others are dropped', () => {

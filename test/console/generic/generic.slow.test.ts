@@ -1,6 +1,6 @@
 /** Generic screens of a host's satellite: they are made of its operations. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
-import { type OpenedConsole, openConsole, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../console.fixture.ts'
+import { type OpenedConsole, openConsole, PREFIX, READER, SETUP_LIMIT_MS, STEP_LIMIT_MS } from '../console.fixture.ts'
 import { describeScreens } from '../screens.fixture.ts'
 import { Notes, notesSatellite } from './notes.fixture.ts'
 
@@ -41,13 +41,39 @@ test('a list has pages, rows with links, and filters in the address', { timeout:
   expect(console.complaints).toEqual([])
 })
 
+test('only lists of Tenantry are requested before the libraries are loaded', { timeout: LIMIT_MS }, async () => {
+  await using console = await opened.open('/')
+  const { page } = console
+  const libraries = Promise.withResolvers<void>()
+  await page.route(/libraries-/, async (route) => {
+    await libraries.promise
+    await route.continue()
+  })
+  const requested = `window.earlyRequests.get('${PREFIX}/session')
+    .then((response) => response.clone().json())
+    .then(() => new Promise((resolve) => setTimeout(resolve)))
+    .then(() => [...window.earlyRequests.keys()])`
+  for (const [path, lists] of [
+    ['/note-counts', []],
+    ['/tenants', [`${PREFIX}/tenants`]],
+  ] as const) {
+    await page.goto(`${PREFIX}/console${path}`, { waitUntil: 'commit' })
+    await page.waitForResponse(/\/session$/)
+    expect(await page.evaluate(requested)).toEqual([`${PREFIX}/session`, ...lists])
+  }
+  libraries.resolve()
+  await page.getByRole('heading', { name: 'Tenants', level: 1 }).waitFor()
+  expect(console.complaints).toEqual([])
+})
+
 test('a value of the address that the operation would reject is ignored and named', { timeout: LIMIT_MS }, async () => {
-  await using console = await opened.open('/tenants/acme/notes?status=lost&colour=red')
+  await using console = await opened.open('/tenants/acme/notes?status=lost&cursor=9&colour=red')
   const { page } = console
   await page.getByRole('link', { name: 'n-1' }).waitFor()
   const message = page.getByRole('status').filter({ hasText: 'The address has values that do not apply here.' })
   await message.getByRole('button', { name: 'Remove colour' }).click()
   await message.getByRole('button', { name: 'Remove status' }).click()
+  await message.getByRole('button', { name: 'Remove cursor' }).click()
   await page.waitForURL(({ search }) => search === '')
   expect(await page.getByLabel('Status').inputValue()).toBe('')
   await page.getByLabel('Status').selectOption('open')

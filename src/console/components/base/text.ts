@@ -58,6 +58,8 @@ export const text = {
   earlier: 'Show earlier rows',
   dropped: 'The address has values that do not apply here. They are ignored:',
   droppedList: 'Ignored values',
+  moreDropped: (count: number) => `${formatNumber(count)} more`,
+  removeAll: 'Remove all',
   code: 'Code',
   shownPart: (shown: number, all: number) =>
     `The first ${formatNumber(shown)} of ${formatNumber(all)} characters. “Copy” copies all of them.`,

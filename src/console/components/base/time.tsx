@@ -37,6 +37,12 @@ export function Time({ at }: { at: string | null | undefined }) {
   )
 }
 
+const ISO_TIME = /(\d{4}-\d{2}-\d{2}T[\d:.]+Z)/
+
+/** A text of the service, with its times as the console shows them. */
+export const WithTimes = ({ children }: { children: string }) =>
+  children.split(ISO_TIME).map((part) => (ISO_TIME.test(part) ? <ExactTime key={part} at={part} /> : part))
+
 export const ExactTime = ({ at }: { at: string | null | undefined }) =>
   at ? (
     <time dateTime={at} title={at}>

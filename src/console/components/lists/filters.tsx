@@ -1,4 +1,4 @@
-/** Filters of a list above its rows: selects and days, and the active ones with a button that removes each. */
+/** Filters of a list above its rows: selects and times, and the active ones with a button that removes each. */
 import { Button } from '../base/button.tsx'
 import { Icon } from '../base/icon.tsx'
 import { fromLocal, toLocal, validTime } from '../base/local-time.ts'
@@ -34,25 +34,31 @@ export function FilterSelect({ label, all, value, options, onChange }: FilterSel
   )
 }
 
-interface FilterDayProps {
+interface FilterTimeProps {
   readonly label: string
   /** A date or a time. */
   readonly value: string | undefined
+  /** Whether a time is entered in place of a date. Default: if the value is a time. */
+  readonly hasTime?: boolean
+  readonly className?: string
   readonly onChange: (value: string | undefined) => void
 }
 
-/** A time of the address is shown, and changed, in the time zone of the browser. */
-export function FilterDay({ label, value, onChange }: FilterDayProps) {
-  const time = value?.includes('T') ? validTime(value) : undefined
+/** A time is shown and entered in the time zone of the browser. The address has the value when the field is left. */
+export function FilterTime({ label, value, hasTime, className = 'filter', onChange }: FilterTimeProps) {
+  const isTime = hasTime ?? (value?.includes('T') && validTime(value) !== undefined)
+  const shown = isTime ? toLocal(value) : (value?.slice(0, 10) ?? '')
   return (
-    <label className="filter">
+    <label className={className}>
       <span>{label}</span>
       <input
-        type={time === undefined ? 'date' : 'datetime-local'}
-        value={time === undefined ? (value?.slice(0, 10) ?? '') : toLocal(time)}
-        onChange={({ target: { value: typed } }) =>
-          onChange((time === undefined ? typed : fromLocal(typed)) || undefined)
-        }
+        key={value ?? ''}
+        type={isTime ? 'datetime-local' : 'date'}
+        defaultValue={shown}
+        onBlur={({ target: { value: entered, validity } }) => {
+          if (validity.badInput || entered === shown) return
+          onChange((isTime ? fromLocal(entered) : entered) || undefined)
+        }}
       />
     </label>
   )

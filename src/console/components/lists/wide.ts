@@ -1,4 +1,4 @@
-/** Marks a table that is wider than its place: its region scrolls sideways then. Only then, because the header of a region that scrolls does not stay. */
+/** Marks a table that is wider than its place: its region scrolls sideways then. Other regions do not scroll, because a region that scrolls moves its header out of view. */
 export function watchWidth(region: HTMLElement | null): (() => void) | undefined {
   const table = region?.querySelector('table')
   if (!region || !table) return undefined

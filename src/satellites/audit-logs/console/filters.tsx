@@ -1,6 +1,6 @@
 /** Filters of the audit log, with the values that its newest entries have. */
 import type { ReactNode } from 'react'
-import { FilterDay, FilterSelect } from '../../../console/components/lists/filters.tsx'
+import { FilterSelect, FilterTime } from '../../../console/components/lists/filters.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import type { SearchOf } from '../../../console/routing/search.ts'
 import { text } from './text.ts'
@@ -55,8 +55,8 @@ export function Filters({ tenantId, search, hasTenant, onChange, children }: Fil
           onChange={(value) => onChange({ requestId: value })}
         />
       )}
-      <FilterDay label={text.filters.from} value={from} onChange={(value) => onChange({ from: value })} />
-      <FilterDay label={text.filters.to} value={to} onChange={(value) => onChange({ to: value })} />
+      <FilterTime label={text.filters.from} value={from} onChange={(value) => onChange({ from: value })} />
+      <FilterTime label={text.filters.to} value={to} onChange={(value) => onChange({ to: value })} />
       {children}
     </div>
   )

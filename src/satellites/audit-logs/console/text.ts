@@ -31,7 +31,6 @@ export const text = {
   emptyFiltered: 'No entry matches',
   outcomes: { success: 'success', failure: 'failure' },
   entry: 'Entry',
-  noTenant: 'None',
   facts: {
     time: 'Time',
     outcome: 'Outcome',

@@ -57,7 +57,7 @@ export const text = {
   portalReady: 'Portal link',
   portalReadyText: 'With this link, anyone can change payment methods of the customer. It expires at the provider.',
   notRestored:
-    'Subscriptions, payments and dunning are those of the payment provider, and no operation restores them. The plan of the tenant can be restored; the next event of the provider can replace it. A cancellation with the end of the period is taken back on the pages of the provider.',
+    'The payment provider owns subscriptions, payments and dunning. No operation restores them. To revoke a cancellation, use the provider’s pages. The plan of the tenant can be restored; the next event of the provider can replace it.',
   openLink: 'Open in a new tab',
   cancel: 'Cancel subscription',
   cancelTitle: (tenant: string) => `Cancel the subscription of ${tenant}`,

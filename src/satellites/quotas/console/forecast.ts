@@ -62,7 +62,7 @@ export function rateDays(now: Date): { readonly from: string; readonly to: strin
 }
 
 /**
- * Daily averages by key.
+ * Daily averages by key, since the oldest amount of the key.
  *
  * @param amounts of the full days before `to`, the newest first
  * @param isComplete false: older amounts are missing, so the oldest day is left out
@@ -70,12 +70,14 @@ export function rateDays(now: Date): { readonly from: string; readonly to: strin
 export function averagesOf(amounts: readonly DailyAmount[], isComplete: boolean, to: string): Map<string, Average> {
   const oldest = amounts.at(-1)?.period
   if (oldest === undefined) return new Map()
-  const days = isComplete ? RATE_DAYS : Math.round((Date.parse(to) - Date.parse(oldest)) / DAY_MS) - 1
-  const known = amounts.filter(({ period }) => isComplete || period !== oldest)
+  const daysSince = (period: string) => Math.round((Date.parse(to) - Date.parse(period)) / DAY_MS)
+  const maxDays = isComplete ? RATE_DAYS : daysSince(oldest) - 1
   return new Map(
-    [...Map.groupBy(known, ({ key }) => key)].map(([key, own]) => [
-      key,
-      { perDay: own.reduce((sum, { value }) => sum + value, 0) / days, days },
-    ]),
+    [...Map.groupBy(amounts, ({ key }) => key)].flatMap(([key, own]) => {
+      const known = own.filter(({ period }) => isComplete || period !== oldest)
+      if (known.length === 0) return []
+      const days = Math.min(maxDays, daysSince(own.at(-1)?.period ?? oldest))
+      return [[key, { perDay: known.reduce((sum, { value }) => sum + value, 0) / days, days }] as const]
+    }),
   )
 }

@@ -3,10 +3,10 @@ import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { IncidentLinks } from '../../../console/components/attention.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Icon } from '../../../console/components/base/icon.tsx'
-import { fromLocal, toLocal } from '../../../console/components/base/local-time.ts'
 import { Empty } from '../../../console/components/base/page.tsx'
 import { Badge, Status, type Tone } from '../../../console/components/base/status.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
+import { FilterTime } from '../../../console/components/lists/filters.tsx'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import type { List } from '../../../console/data/queries.ts'
 import { incidentLinks } from '../../../console/routing/registry.ts'
@@ -215,8 +215,20 @@ function FilterBar({ query, hasTenant, clear, list }: FilterBarProps) {
         />
       )}
       <div className="filter-window">
-        <TimeFilter label={text.from} value={from} onChange={(value) => setSearch({ from: value })} />
-        <TimeFilter label={text.to} value={to} onChange={(value) => setSearch({ to: value })} />
+        <FilterTime
+          hasTime
+          className="filter-time"
+          label={text.from}
+          value={from}
+          onChange={(value) => setSearch({ from: value })}
+        />
+        <FilterTime
+          hasTime
+          className="filter-time"
+          label={text.to}
+          value={to}
+          onChange={(value) => setSearch({ to: value })}
+        />
       </div>
       {sameResponseAs && (
         <button
@@ -271,21 +283,3 @@ function TextFilter({ label, value, pattern, onChange }: TextFilterProps) {
     />
   )
 }
-
-interface TimeFilterProps {
-  readonly label: string
-  readonly value: string | undefined
-  readonly onChange: (value: string | undefined) => void
-}
-
-const TimeFilter = ({ label, value, onChange }: TimeFilterProps) => (
-  <label className="filter-time">
-    <span>{label}</span>
-    <input
-      key={value ?? ''}
-      type="datetime-local"
-      defaultValue={toLocal(value)}
-      onBlur={({ currentTarget }) => currentTarget.value !== toLocal(value) && onChange(fromLocal(currentTarget.value))}
-    />
-  </label>
-)

@@ -5,7 +5,7 @@ import { Button, Copyable, LinkButton } from '../../../console/components/base/b
 import { Json } from '../../../console/components/base/code.tsx'
 import { Facts } from '../../../console/components/base/page.tsx'
 import { ProblemView } from '../../../console/components/base/problem.tsx'
-import { ExactTime } from '../../../console/components/base/time.tsx'
+import { ExactTime, WithTimes } from '../../../console/components/base/time.tsx'
 import { Skeleton } from '../../../console/components/lists/table.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { remember } from '../../../console/data/recent.ts'
@@ -81,7 +81,7 @@ function Delivery({ owner, delivery, parents }: DeliveryProps) {
         )}
       </Header>
       <p className="notice" data-tone={state === 'failed' ? 'bad' : state === 'delivered' ? 'good' : undefined}>
-        {explanation}
+        <WithTimes>{explanation}</WithTimes>
       </p>
       <div className="delivery">
         <div>

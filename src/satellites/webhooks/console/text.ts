@@ -195,7 +195,6 @@ export const text = {
   noSuccess: 'No delivery of this event to this subscription was successful yet.',
 
   cardTitle: 'Webhooks',
-  last24Deliveries: 'Deliveries in 24 h',
   failingCount: (count: number) => `${counted(count, 'subscription')} failing or disabled`,
   oldestFailure: 'Oldest failure of the shown deliveries:',
   notRestored:

@@ -3,7 +3,7 @@ import { useState } from 'react'
 import type { Query, Result } from '../../../console/api/contract.ts'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Chips } from '../../../console/components/lists/chips.tsx'
-import { ActiveFilters, without } from '../../../console/components/lists/filters.tsx'
+import { ActiveFilters, FilterTime, without } from '../../../console/components/lists/filters.tsx'
 import { Select } from '../../../console/components/select.tsx'
 import { useOperation } from '../../../console/data/queries.ts'
 import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
@@ -13,7 +13,17 @@ import { text } from '../base/text.ts'
 type Filter = Omit<Partial<Query<'tenants.list'>>, 'limit' | 'cursor' | 'sort'>
 type Counts = Result<'tenants.counts'>['data']
 
-const MEMBERS = ['status', 'q', 'plan', 'isolation', 'placement', 'inMaintenance', 'createdFrom', 'createdTo'] as const
+const MEMBERS = [
+  'status',
+  'q',
+  'plan',
+  'isolation',
+  'placement',
+  'inMaintenance',
+  'includeDeleted',
+  'createdFrom',
+  'createdTo',
+] as const
 const FURTHER = MEMBERS.slice(2)
 /** `metadata.crmId=4711` of the address selects tenants by a member of their metadata. */
 const METADATA = 'metadata.'
@@ -80,7 +90,8 @@ export function Filters({ count }: { count: string }) {
 }
 
 function Further({ counts }: { counts: Counts }) {
-  const { plan, isolation, placement, inMaintenance, createdFrom, createdTo } = useSearch('tenants.list')
+  const { plan, isolation, placement, inMaintenance, includeDeleted, createdFrom, createdTo } =
+    useSearch('tenants.list')
   const setSearch = useSetSearch()
   const values = { plan, isolation, placement }
   return (
@@ -106,8 +117,25 @@ function Further({ counts }: { counts: Counts }) {
         ]}
         onChange={(value) => setSearch({ inMaintenance: value })}
       />
-      <DateField label={text.createdFrom} value={createdFrom} onChange={(value) => setSearch({ createdFrom: value })} />
-      <DateField label={text.createdTo} value={createdTo} onChange={(value) => setSearch({ createdTo: value })} />
+      <Select
+        label={text.deletedTenants}
+        none={text.withoutDeleted}
+        value={includeDeleted === 'true' ? includeDeleted : undefined}
+        options={[['true', text.withDeleted]]}
+        onChange={(value) => setSearch({ includeDeleted: value })}
+      />
+      <FilterTime
+        className="select"
+        label={text.createdFrom}
+        value={createdFrom}
+        onChange={(value) => setSearch({ createdFrom: value })}
+      />
+      <FilterTime
+        className="select"
+        label={text.createdTo}
+        value={createdTo}
+        onChange={(value) => setSearch({ createdTo: value })}
+      />
     </fieldset>
   )
 }
@@ -122,22 +150,3 @@ function optionsOf(counts: Counts, by: Counts[number]['by'], value: string | und
     .map((one): [string, string] => [one.value, text.option(one.value, one.count)])
   return value === undefined || found.some(([one]) => one === value) ? found : [...found, [value, value]]
 }
-
-interface DateFieldProps {
-  readonly label: string
-  readonly value: string | undefined
-  readonly onChange: (value: string | undefined) => void
-}
-
-/** A day; the address holds it as a date. */
-const DateField = ({ label, value = '', onChange }: DateFieldProps) => (
-  <label className="select">
-    <span>{label}</span>
-    <input
-      type="date"
-      key={value}
-      defaultValue={value.slice(0, 10)}
-      onBlur={({ target }) => target.value !== value.slice(0, 10) && onChange(target.value || undefined)}
-    />
-  </label>
-)

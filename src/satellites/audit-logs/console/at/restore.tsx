@@ -58,6 +58,7 @@ export default function Restore({ target, onClose }: ActionProps<Restorable>) {
     return <ShownOnce title={title} description={text.secretOnce} value={created.secret} onClose={onClose} />
   }
   const reason = obstacle()
+  const isPossible = reason === undefined
   return (
     <Confirm
       title={text.restoreTitle(title)}
@@ -70,11 +71,12 @@ export default function Restore({ target, onClose }: ActionProps<Restorable>) {
       onConfirm={() => void action.run(call, ifMatch ? { ifMatch } : {})}
       onClose={onClose}
     >
-      {isEqual ? <p>{text.isEqual}</p> : <p>{text.restoreText(time)}</p>}
-      {isMissing && <p>{reason ?? (isNew ? text.isCreatedAgain : text.isMissing)}</p>}
+      {isPossible && <p>{text.restoreText(time)}</p>}
+      {isRead && reason && <p>{reason}</p>}
+      {isPossible && isMissing && <p>{isNew ? text.isCreatedAgain : text.isMissing}</p>}
       {!isRead && !error && <Skeleton rows={2} />}
       {error && !isMissing && <ProblemView error={error} onRetry={refetch} isCompact />}
-      {isRead && !isEqual && <Diff before={former} after={state} />}
+      {isPossible && <Diff before={former} after={state} />}
     </Confirm>
   )
 }

@@ -36,7 +36,8 @@ export function Statistics({ onSelect, ...query }: StatisticsProps) {
   if (!data) return <Skeleton rows={4} />
   const steps = data.data
   const shared = { starts: steps.map(({ at }) => at), step: data.step, ...(onSelect ? { onSelect } : {}) }
-  const caption = from ? text.deliveriesOf(exactTime(from), to ? exactTime(to) : text.now) : text.deliveriesOfDay
+  const start = from ?? (to && steps[0]?.at)
+  const caption = start ? text.deliveriesOf(exactTime(start), to ? exactTime(to) : text.now) : text.deliveriesOfDay
   const sums = OUTCOMES.map((outcome) => sumOf(steps, outcome))
   const [delivered = 0, failed = 0, waiting = 0] = sums
   return (
