@@ -48,7 +48,7 @@ describe.each(Object.entries(hosts))('%s', (_, open) => {
       const { status, headers, body } = await send(host.origin, `GET ${path}`)
       expect([status, headers['content-type']]).toEqual([200, expect.stringMatching(/^text\/(javascript|css)/)])
       expect(headers['cache-control']).toContain('immutable')
-      expect(body.length).toBeGreaterThan(100)
+      expect(body).not.toBe('')
     }
   })
 
