@@ -29,7 +29,7 @@ execFileSync(
     '--conditions=tenantry-source',
     join(root, 'src', 'http', 'console', 'build.ts'),
     join(root, 'dist', 'console'),
-    '--published',
+    '--replace',
   ],
   { stdio: 'inherit' },
 )

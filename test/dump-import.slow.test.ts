@@ -1,6 +1,7 @@
 /** Imports unchanged `pg_dump` output of an application's database into tenants with the same tables. */
 import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
 import { promisify } from 'node:util'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
@@ -78,7 +79,8 @@ async function imported({ tenancy }: TestTenancy<[]>, id: string, url: string, .
   const dump = spawn(PG_DUMP, ['--data-only', ...options, url], { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(dump, 'close')
   const engine = id.startsWith('sqlite') ? 'sqlite' : 'postgres'
-  const totals = await importSql(tenancy.tenants.handles.source(id), dump.stdout, {
+  const text = dump.stdout.pipe(new PassThrough()) // Node.js discards the output of an ended program that nothing reads yet
+  const totals = await importSql(tenancy.tenants.handles.source(id), text, {
     engine,
     signal: new AbortController().signal,
   })

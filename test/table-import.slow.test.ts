@@ -1,6 +1,7 @@
 /** Imports unchanged `pg_dump` output with tables of three different applications, and compares structures and rows. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { PassThrough } from 'node:stream'
 import pg from 'pg'
 import { afterAll, beforeAll, describe, expect, inject, test, vi } from 'vitest'
 import { databasePg } from '../src/drivers/isolation/database-pg.ts'
@@ -40,7 +41,8 @@ afterAll(async () => {
 async function imported(id: string, { name, options }: LegacyDatabase) {
   const dump = spawn(PG_DUMP, [...options, withDatabase(source.url, name)], { stdio: ['ignore', 'pipe', 'inherit'] })
   const ended = once(dump, 'close')
-  const totals = await postgres.tenancy.tenants.tableImports.run(id, dump.stdout, {
+  const text = dump.stdout.pipe(new PassThrough()) // Node.js discards the output of an ended program that nothing reads yet
+  const totals = await postgres.tenancy.tenants.tableImports.run(id, text, {
     baseline: FORMER.name,
     signal: new AbortController().signal,
   })

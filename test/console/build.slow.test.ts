@@ -16,7 +16,7 @@ let index: Index
 let files: string[]
 
 beforeAll(() => {
-  execFileSync(process.execPath, ['--conditions=tenantry-source', PROGRAM, join(folder, 'built'), '--published'])
+  execFileSync(process.execPath, ['--conditions=tenantry-source', PROGRAM, join(folder, 'built'), '--replace'])
   index = JSON.parse(readFileSync(join(folder, 'built/index.json'), 'utf8'))
   files = readdirSync(join(folder, 'built')).flatMap((file) => /^(.*\.(?:js|css))\.br$/.exec(file)?.[1] ?? [])
 }, BUILD_LIMIT_MS)

@@ -90,12 +90,8 @@ const bodies = new Map<string, Buffer<ArrayBuffer>>()
 /** A file of the console. Its name has a hash, so clients keep it for a year. Undefined if there is none. */
 export function assetFile({ folder }: Assets, name: string, acceptEncoding: string): AssetFile | undefined {
   if (!/^[\w.-]+-[\w-]{8,}\.(js|css)$/.test(name)) return undefined
-  const accepted = acceptEncoding.split(',').map((one) => one.trim().toLowerCase())
-  const isAccepted = (encoding: string) =>
-    accepted.some(
-      (given) => given === encoding || given.startsWith(`${encoding};q=0.`) || given.startsWith(`${encoding};q=1`),
-    )
-  const encoding = (['br', 'gzip'] as const).find(isAccepted) ?? 'identity'
+  const accepted = acceptedEncodings(acceptEncoding)
+  const encoding = (['br', 'gzip'] as const).find((one) => accepted.has(one)) ?? 'identity'
   const key = join(folder, `${name}:${encoding}`)
   const body = bodies.get(key) ?? encoded(join(folder, `${name}.br`), encoding)
   if (!body) return undefined
@@ -109,6 +105,13 @@ export function assetFile({ folder }: Assets, name: string, acceptEncoding: stri
       ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }),
     },
   }
+}
+
+function acceptedEncodings(header: string): ReadonlySet<string> {
+  const encodings = header.split(',').map((one) => one.split(';').map((part) => part.trim().toLowerCase()))
+  const isAccepted = (parameters: readonly string[]) =>
+    parameters.every((parameter) => !parameter.startsWith('q=') || Number(parameter.slice('q='.length)) > 0)
+  return new Set(encodings.flatMap(([name = '', ...parameters]) => (isAccepted(parameters) ? [name] : [])))
 }
 
 const encoded = (path: string, encoding: keyof typeof ENCODINGS): Buffer<ArrayBuffer> | undefined =>

@@ -1,6 +1,6 @@
 /**
- * Builds the console with Vite: `node build.ts <folder> [--published | --profiling]`. A process of its own, so the service never loads the
- * bundler. With `--profiling`, React measures its renders, for tests of them.
+ * Builds the console with Vite: `node build.ts <folder> [--replace] [--profiling]`. A separate process, so the service never loads the
+ * bundler. With `--replace`, a former build is deleted. With `--profiling`, React measures its renders, for tests of them.
  *
  *   entry `main` ─────────┐
  *   one for each module ──┤──► <name>-<hash>.js, one style sheet, each with Brotli (.br) ──► index.json
@@ -55,11 +55,11 @@ function lists(): string[] {
 }
 
 interface BuildOptions {
-  readonly isPublished: boolean
+  readonly isReplacing: boolean
   readonly isProfiling: boolean
 }
 
-export async function buildConsole(folder: string, { isPublished, isProfiling }: BuildOptions): Promise<void> {
+export async function buildConsole(folder: string, { isReplacing, isProfiling }: BuildOptions): Promise<void> {
   const modules = consoleModules()
   const input = {
     main: join(SOURCE, 'console/start/main.tsx'),
@@ -125,7 +125,7 @@ export async function buildConsole(folder: string, { isPublished, isProfiling }:
     writeFileSync(join(stage, `${file.fileName}.br`), brotliCompressSync(content, { params: quality }))
   }
   writeFileSync(join(stage, 'index.json'), `${JSON.stringify(index, undefined, 2)}\n`)
-  if (isPublished) rmSync(folder, { recursive: true, force: true })
+  if (isReplacing) rmSync(folder, { recursive: true, force: true })
   moveTo(stage, folder)
 }
 
@@ -145,7 +145,7 @@ if (process.argv[1] === import.meta.filename) {
   process.env.NODE_ENV = 'production' // otherwise Vite resolves development files of libraries
   const [folder = '', ...options] = process.argv.slice(2)
   await buildConsole(folder, {
-    isPublished: options.includes('--published'),
+    isReplacing: options.includes('--replace'),
     isProfiling: options.includes('--profiling'),
   })
 }

@@ -1,6 +1,7 @@
 /** Flags of all tenants by key, and previews of unsaved rollouts. */
 import { afterAll, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import type { TestTenancy } from '../../testing/base/tenancy.ts'
+import { KeyCounts } from './cache/key-counts.ts'
 import { type Api, apiOf, type FlagsTenancy, openFlags } from './flags.fixture.ts'
 import type { featureFlags } from './index.ts'
 import { bucketOf } from './model/rollout.ts'
@@ -48,6 +49,41 @@ describe('flags of all tenants', () => {
     const { nextCursor } = await tenancy.featureFlags.listKeys({ q: 'edit', limit: 2 })
     expect(await keysOf({ q: 'edit', limit: 2, cursor: nextCursor })).toEqual(['old.EDITOR'])
     expect(await keysOf({ limit: 200 })).toHaveLength(5)
+  })
+
+  test('a search continues after the keys that one page compares', async () => {
+    await tenancy.kernel.database.sql(
+      `insert into multitenancy.feature_flags (id, tenant_id, key, enabled, created_at, updated_at)
+       select gen_random_uuid(), 'one', 'key-' || lpad(n::text, 5, '0'), true, now(), now() from generate_series(1, 10000) n`,
+    )
+    await set('one', 'new-editor', null)
+    await set('one', 'old-editor', null)
+    const page = async (limit: number, cursor?: string) => {
+      const { data, nextCursor } = await tenancy.featureFlags.listKeys({ q: 'edit', limit, cursor })
+      return { keys: data.map(({ key }) => key), cursor: nextCursor ?? undefined }
+    }
+    const first = await page(1)
+    expect(first).toEqual({ keys: [], cursor: expect.any(String) })
+    expect(await page(2, first.cursor)).toEqual({ keys: ['new-editor', 'old-editor'], cursor: undefined })
+    const second = await page(1, first.cursor)
+    expect(second).toEqual({ keys: ['new-editor'], cursor: expect.any(String) })
+    expect(await page(1, second.cursor)).toEqual({ keys: ['old-editor'], cursor: undefined })
+  })
+
+  test('a key that is deleted while a page is read does not end the list', async () => {
+    for (const key of ['a', 'b', 'c']) await set('one', key, null)
+    const { database, cursors } = tenancy.kernel
+    const deleting = {
+      sql: async (text: string, values: unknown[]) => {
+        const read = await database.sql(text, values)
+        await database.sql(`delete from multitenancy.feature_flags where key = 'a'`)
+        return read
+      },
+    }
+    const { data, nextCursor } = await new KeyCounts({ cursors, database: deleting as never }).list({ limit: 2 })
+    expect(data.map(({ key }) => key)).toEqual(['b'])
+    const next = await tenancy.featureFlags.listKeys({ limit: 2, cursor: nextCursor ?? '' })
+    expect(next).toMatchObject({ data: [{ key: 'c' }], nextCursor: null })
   })
 
   test('the counts of a key of many tenants are read once', async () => {

@@ -160,7 +160,9 @@ export const operations = [
     method: 'GET',
     path: '/feature-flags',
     summary: "List the keys of all tenants' flags, with the number of tenants by state",
-    description: 'The counts of a key that 10,000 tenants or more have are up to 30 s old.',
+    description:
+      'The counts of a key that 10,000 tenants or more have are up to 30 s old. ' +
+      'With `q`, a page compares 10,000 keys: it may have fewer items than `limit` and a `nextCursor`.',
     query: z.strictObject({
       q: z.string().min(1).max(128).optional().meta({ description: 'Part of a key, in any case', example: 'editor' }),
       ...Page.shape,

@@ -95,6 +95,29 @@ describe('sums', () => {
     expect(await totalsOf({ tenantId: 'many-7' })).toEqual([6, 6])
   })
 
+  test('sums over all tenants have no counts of a transaction in progress', async () => {
+    const { database } = all.opened.tenancy.kernel
+    const rollback = new Error('rollback')
+    const transaction = database.transaction(async () => {
+      for (const back of [1, 10]) await add(back, 'acme', 'uncommitted', 5)
+      expect((await metrics.sums({ key: 'uncommitted' })).total).toBe(0)
+      expect((await metrics.sums({ key: 'uncommitted', by: 'tenant' })).total).toBe(0)
+      throw rollback
+    })
+    await expect(transaction).rejects.toBe(rollback)
+    expect((await metrics.sums({ key: 'uncommitted' })).total).toBe(0)
+  })
+
+  test('concurrent requests for the sums of one tenant share no query', async () => {
+    const { database } = all.opened.tenancy.kernel
+    const request = { key: 'of-one', by: 'tenant', tenantId: 'acme' } as const
+    await database.transaction(async () => {
+      await add(0, 'acme', 'of-one', 5)
+      const sums = await Promise.all([metrics.sums(request), database.outside(() => metrics.sums(request))])
+      expect(sums.map(({ total }) => total)).toEqual([5, 0])
+    })
+  })
+
   test('a key without counts and an empty range have no sums', async () => {
     expect(await metrics.sums({ key: 'none' })).toMatchObject({ total: 0, data: [] })
     expect(await metrics.sums({ key: 'none', by: 'tenant' })).toMatchObject({ total: 0, data: [] })

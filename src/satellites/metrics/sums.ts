@@ -2,8 +2,8 @@
  * Sums of a key over days and tenants, computed in the database, as of the last flush.
  *
  * A sum over all tenants reads each row of its days. Rows of a day stay the same when no process adds to it any more, so the sum of such
- * a day is read once per process; a later trim by retention is not seen. Other results of many rows are kept for a minute. No index has
- * the values: each flush would have to write it.
+ * a day is read once per process; a later trim by retention is not seen. Other results of many rows are kept for a minute. So such sums
+ * are read outside of the transaction of a caller. No index has the values: each flush would have to write it.
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -68,6 +68,14 @@ const byTenant = (tenantId: string | undefined): string => `
   select "tenantId", value, sum(value) over ()::float8 as total, count(*) over () as tenants
   from sums order by value desc, "tenantId" limit $5`
 
+interface TenantSumsRequest {
+  readonly key: string
+  readonly tenantId: string | undefined
+  readonly first: string
+  readonly last: string
+  readonly top: number
+}
+
 interface TenantSum {
   readonly tenantId: string
   readonly value: number
@@ -99,7 +107,7 @@ export class SumsOfMetrics {
       : { from: dateOf(dayOf(from.getTime())), to: dateOf(dayOf(to.getTime())) }
     if (!range) return { key, ...period, total: 0, data: [] }
     if (by === 'tenant') {
-      const rows = await this.#byTenant([key, tenantId, range.first, range.last, top])
+      const rows = await this.#byTenant({ key, tenantId, ...range, top })
       return {
         key,
         ...period,
@@ -111,33 +119,30 @@ export class SumsOfMetrics {
     return { key, ...period, total: data.reduce((sum, { value }) => sum + value, 0), data }
   }
 
-  async #readByTenant(values: readonly unknown[]): Promise<readonly TenantSum[]> {
-    const [key, tenantId, ...others] = values
-    const { rows } = await this.#database.sql(byTenant(tenantId as string | undefined), [
-      key,
-      tenantId ?? null,
-      ...others,
-    ])
-    return rows
+  async #byTenant(request: TenantSumsRequest): Promise<readonly TenantSum[]> {
+    const { key, tenantId, first, last, top } = request
+    if (tenantId === undefined) return this.#ofAllTenants(request)
+    return (await this.#database.sql(byTenant(tenantId), [key, tenantId, first, last, top])).rows
   }
 
-  /** Concurrent requests share a query. */
-  #byTenant(
-    values: readonly [key: string, tenantId: string | undefined, first: string, last: string, top: number],
-  ): Promise<readonly TenantSum[]> {
+  /** Concurrent requests share a query. It reads outside of their transactions, whose changes only they see. */
+  #ofAllTenants({ key, first, last, top }: TenantSumsRequest): Promise<readonly TenantSum[]> {
+    const values = [key, null, first, last, top]
     const name = JSON.stringify(values)
     const known = this.#tenantSums.get(name)
     if (known) return known
-    const reading = this.#readByTenant(values).then(
-      (rows) => {
-        if ((rows[0]?.tenants ?? 0) < MANY) this.#tenantSums.delete(name)
-        return rows
-      },
-      (error) => {
-        this.#tenantSums.delete(name)
-        throw error
-      },
-    )
+    const reading = this.#database
+      .outside(() => this.#database.sql(byTenant(undefined), values))
+      .then(
+        ({ rows }) => {
+          if ((rows[0]?.tenants ?? 0) < MANY) this.#tenantSums.delete(name)
+          return rows
+        },
+        (error) => {
+          this.#tenantSums.delete(name)
+          throw error
+        },
+      )
     this.#tenantSums.set(name, reading)
     return reading
   }
@@ -151,8 +156,8 @@ export class SumsOfMetrics {
       }),
     )
     const unknown = days.filter((day) => !known.has(day))
-    const { rows } =
-      unknown.length === 0 ? { rows: [] } : await this.#database.sql(byDay(tenantId), [key, tenantId ?? null, unknown])
+    const query = () => this.#database.sql(byDay(tenantId), [key, tenantId ?? null, unknown])
+    const { rows } = unknown.length === 0 ? { rows: [] } : await (isCached ? this.#database.outside(query) : query())
     const read = new Map<string, { value: number; rows: number }>(rows.map((row) => [row.period, row]))
     const settledBefore = dateOf(today - SETTLED_DAYS)
     return days.flatMap((period) => {

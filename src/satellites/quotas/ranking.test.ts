@@ -114,6 +114,51 @@ describe.each(STORES)('the ranking with the store %s', (store) => {
     expect(await top()).toEqual([[other, 'exports', 9, 10]])
   })
 
+  test('the same use as before a reset by another process is ranked again after a minute', async () => {
+    const one = await all.tenant()
+    const { kernel, tenants } = all.opened.tenancy
+    const process = new UsageRecords(kernel, tenants.plans)
+    const use = async (afterMs: number) => {
+      const gauge = { tenantId: one, quota: 'seats', plan: 'free', limit: 3, usage: 3, isGauge: true }
+      process.note({ ...gauge, nowMs: all.storeNow() + afterMs })
+      await process.write()
+      return top()
+    }
+    expect(await use(0)).toEqual([[one, 'seats', 3, 3]])
+    await quotas().reset(one)
+    expect(await use(59_000)).toEqual([])
+    expect(await use(61_000)).toEqual([[one, 'seats', 3, 3]])
+  })
+
+  test('use by another process during a reset is ranked', async () => {
+    const one = await all.tenant()
+    const { kernel, tenants } = all.opened.tenancy
+    const { counters } = kernel.store
+    const process = new UsageRecords(kernel, tenants.plans)
+    const use = { tenantId: one, plan: 'free' }
+    const { nowMs } = await counters.take(one, [{ name: 'exports', amount: 9, limit: 10 }])
+    process.note({ ...use, quota: 'exports', limit: 10, usage: 9, nowMs })
+    process.note({
+      ...use,
+      quota: 'seats',
+      limit: 3,
+      usage: 3,
+      isGauge: true,
+      nowMs: await counters.put(one, 'seats', 3),
+    })
+    await process.write()
+    await quotas().usageRecords.cleared(one, undefined, counters)
+    expect(await top()).toEqual([
+      [one, 'seats', 3, 3],
+      [one, 'exports', 9, 10],
+    ])
+    await all.opened.tenancy.kernel.database.sql(
+      'update multitenancy.quota_usage set day = day - 1 where tenant_id = $1 and day is not null',
+      [one],
+    )
+    expect(await top()).toEqual([[one, 'seats', 3, 3]])
+  })
+
   test('the same use as before a reset is ranked again', async () => {
     const one = await all.tenant()
     await quotas().setUsage(one, 'seats', 3)

@@ -1,8 +1,8 @@
 /**
  * Rows of high usage, so that the database ranks tenants. The store decides and has the exact counts (docs/decisions/rows-of-high-usage.md).
  *
- * - A row is written when usage has changed by a hundredth of the limit, from half of the smallest limit of any plan on. So a change of a
- *   plan needs no write, and a quota of a day has a limited number of writes.
+ * - A row is written when usage has changed by a hundredth of the limit, or after a minute, from half of the smallest limit of any plan on.
+ *   So a change of a plan needs no write, and the number of writes is limited.
  * - Each process writes its rows once a second. The store's clock orders rows of several processes.
  * - A row that was lost with a process is written at the next change. No call waits for a row.
  */
@@ -23,6 +23,8 @@ const MAX_WAITING = 50_000
 /** Share of the smallest limit from which usage is recorded. */
 export const RECORDED_FROM = 0.5
 const STEP = 0.01
+/** After this time, the same usage is written again: another process may have reset the row. */
+const REFRESH_MS = 60_000
 
 const WRITE = `
   insert into multitenancy.quota_usage as kept (tenant_id, quota, used, day, plan, noted_at)
@@ -36,15 +38,17 @@ const WRITE = `
     where kept.noted_at <= excluded.noted_at`
 
 /** Also writes rows that do not exist yet: another process may still write its usage from before the reset. */
-const CLEAR = `
-  insert into multitenancy.quota_usage as kept (tenant_id, quota, used, plan, noted_at)
-  select t.id, q.quota, 0, '', $4
+const WRITE_AFTER_RESET = `
+  insert into multitenancy.quota_usage as kept (tenant_id, quota, used, day, plan, noted_at)
+  select t.id, q.quota, coalesce(r.used, 0), r.day, '', $4
   from multitenancy.tenants t, (
     select unnest($3::text[]) as quota
     union select quota from multitenancy.quota_usage where tenant_id = $1) q
+  left join unnest($5::text[], $6::float8[], $7::date[]) as r (quota, used, day) on r.quota = q.quota
   where t.id = $1 and t.status <> 'deleted' and ($2::text is null or q.quota = $2)
   order by q.quota collate "C"
-  on conflict (tenant_id, quota) do update set used = 0, noted_at = excluded.noted_at
+  on conflict (tenant_id, quota) do update
+    set used = excluded.used, noted_at = excluded.noted_at, day = case when excluded.used = 0 then kept.day else excluded.day end
     where kept.noted_at <= excluded.noted_at`
 
 export interface Use {
@@ -96,16 +100,25 @@ export class UsageRecords {
     }
   }
 
-  /** Sets rows to 0 after a reset. After a failure, the next changes write them. */
+  /** Writes rows with the usage since a reset: it is 0 without concurrent use. After a failure, the next changes write them. */
   async cleared(tenantId: string, quota: string | undefined, counters: Pick<Counters, 'readAll'>): Promise<void> {
     const quotas = [...this.#smallestLimits.keys()].filter((one) => (quota ?? one) === one)
     const keys = quotas.map((one) => keyOf({ tenantId, quota: one }))
     for (const key of keys) this.#waiting.delete(key)
     try {
-      const { nowMs } = await counters.readAll(tenantId)
-      await this.#kernel.database.sql(CLEAR, [tenantId, quota ?? null, quotas, new Date(nowMs)])
+      const { today, gauges, nowMs } = await counters.readAll(tenantId)
+      const used = [...new Map([...gauges, ...today])]
+      await this.#kernel.database.sql(WRITE_AFTER_RESET, [
+        tenantId,
+        quota ?? null,
+        quotas,
+        new Date(nowMs),
+        used.map(([name]) => name),
+        used.map(([, usage]) => usage),
+        used.map(([name]) => (today.has(name) ? dateOf(dayOf(nowMs)) : null)),
+      ])
     } catch (error) {
-      this.#kernel.log.warn({ err: error, tenantId }, 'rows of usage could not be set to 0 after a reset')
+      this.#kernel.log.warn({ err: error, tenantId }, 'rows of usage could not be written after a reset')
     }
     // The next use is written, also if it equals the use before.
     for (const key of keys) this.#noted.delete(key)
@@ -170,5 +183,6 @@ function isWorthARow({ usage, limit, isGauge, nowMs }: Use, last: Use | undefine
   const full = limit || smallest
   const isCrossed = usage >= full !== ofThisDay.usage >= full
   const step = Math.max(full * STEP, ofThisDay.usage > full ? ofThisDay.usage * 0.1 : 0)
-  return isCrossed || Math.abs(usage - ofThisDay.usage) >= step
+  const isRefreshed = usage >= smallest * RECORDED_FROM && nowMs - ofThisDay.nowMs >= REFRESH_MS
+  return isCrossed || isRefreshed || Math.abs(usage - ofThisDay.usage) >= step
 }

@@ -65,6 +65,7 @@ async function withSlowPost<T>(work: () => Promise<T>): Promise<T> {
   return connected(async (client) => {
     await client.query('begin; lock table tenantry.outbox in access exclusive mode')
     const working = work()
+    working.catch(() => undefined) // it may reject before it is returned
     const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
     await eventually(async () => expect((await client.query(waiting)).rowCount).toBe(1))
     advance(UNCHANGED_MS + 1)

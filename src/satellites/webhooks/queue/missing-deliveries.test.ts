@@ -13,6 +13,16 @@ const setEnabled = (webhookId: string, enabled: boolean, owner: string | null = 
   fixture.tenancy.webhooks.update(owner, webhookId, { enabled })
 const eventsOf = async (webhookId: string, owner: string | null = fixture.id) =>
   (await deliveriesOf(fixture.tenancy, owner, webhookId)).map(({ event }) => event).toSorted()
+/** Events of the tenant without deliveries. */
+const insertEvents = (event: string, count: number) =>
+  fixture.tenancy.kernel.database.sql(
+    `insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at, audience)
+     select (left(multitenancy.webhook_id_floor($3)::text, 19) || right(gen_random_uuid()::text, 17))::uuid,
+       $2, $1, '{}', $3, 'all' from generate_series(1, $4)`,
+    [event, fixture.id, clock.now(), count],
+  )
+const deleteEvents = (event: string) =>
+  fixture.tenancy.kernel.database.sql('delete from multitenancy.webhook_messages where event = $1', [event])
 
 describe('a replay of missing events', () => {
   test('sends matching events from before the subscription existed, once', async () => {
@@ -105,20 +115,23 @@ describe('a replay of missing events', () => {
     const host = await subscribe(null, [event])
     await setEnabled(host, false, null)
     await dispatch(event)
-    const { database } = fixture.tenancy.kernel
-    const others = 'multitenancy.webhook_messages where event = $1'
-    await database.sql(
-      `insert into multitenancy.webhook_messages (id, tenant_id, event, body, created_at, audience)
-       select (left(multitenancy.webhook_id_floor($3)::text, 19) || right(gen_random_uuid()::text, 17))::uuid,
-         $2, $1, '{}', $3, 'all' from generate_series(1, $4)`,
-      ['other.event', fixture.id, clock.now(), 2 * MAX_ROWS],
-    )
+    await insertEvents('other.event', 2 * MAX_ROWS)
     await dispatch(event)
     expect(await replayMissing(host, { dryRun: true }, null)).toEqual({ count: 2 })
     await setEnabled(host, true, null)
     expect(await replayMissing(host, {}, null)).toEqual({ count: 2 })
     expect(await replayMissing(host, {}, null)).toEqual({ count: 0 })
-    await database.sql(`delete from ${others}`, ['other.event'])
+    await deleteEvents('other.event')
+  })
+
+  test('counts each missing event once in several statements', async () => {
+    const event = anyEvent()
+    const webhookId = await subscribe(fixture.id, [event])
+    await setEnabled(webhookId, false)
+    const count = 2 * MAX_ROWS + 1
+    await insertEvents(event, count)
+    expect(await replayMissing(webhookId, { dryRun: true })).toEqual({ count })
+    await deleteEvents(event)
   })
 
   test('creates each delivery once for concurrent calls of several processes, while events are dispatched', async () => {

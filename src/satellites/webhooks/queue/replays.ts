@@ -108,18 +108,18 @@ export class Replays {
     const [window, isDryRun] = this.#windowOf(request)
     if (isDryRun) {
       const { id } = await this.#subscriptions.row(owner, webhookId)
-      return this.#inParts(window, async (low) => {
-        const values = [id, owner, low, window.high, MAX_ROWS]
+      return this.#inParts(window, async (after) => {
+        const values = [id, owner, after, window.high, MAX_ROWS]
         const { rows } = await database.sql(COUNT_MISSING(owner), values)
         return rows[0] as Part
       })
     }
-    return this.#inParts(window, (low) =>
+    return this.#inParts(window, (after) =>
       database.transaction(async () => {
         if (owner !== null) await lockTenant(database, owner)
         await this.#subscriptions.lock(owner, webhookId)
         const subscription = assertEnabled(await this.#subscriptions.row(owner, webhookId))
-        const values = [webhookId, owner, low, window.high, MAX_ROWS, shiftMs(clock)]
+        const values = [webhookId, owner, after, window.high, MAX_ROWS, shiftMs(clock)]
         const [made] = (await database.sql(CREATE_MISSING(owner), values)).rows as [Part]
         if (made.count > 0) {
           await this.#notify()
@@ -140,13 +140,13 @@ export class Replays {
   }
 
   async #restartFailed(subscription: SubscriptionRow, window: Window): Promise<number> {
-    const { count } = await this.#inParts(window, (low) =>
+    const { count } = await this.#inParts(window, (after) =>
       this.#kernel.database.transaction(async () => {
         const started = await this.#restart(
           `state = 'failed' and id in (select id from multitenancy.webhook_deliveries
-             where webhook_id = $2 and state = 'failed' and id >= $3 and id < $4
+             where webhook_id = $2 and state = 'failed' and id > $3 and id < $4
              order by id limit ${MAX_ROWS} for update skip locked)`, // another replay has locked the skipped rows
-          [subscription.id, low, window.high],
+          [subscription.id, after, window.high],
         )
         if (started.count > 0) {
           await this.#record('webhooks.replayFailed', subscription, { ...window.shown, count: started.count })
@@ -157,14 +157,14 @@ export class Replays {
     return count
   }
 
-  /** Repeats a step until it finds no more. @param step with the lowest id that it may change */
-  async #inParts({ low }: Window, step: (low: string) => Promise<Part>): Promise<{ count: number }> {
+  /** Repeats a step until it finds no more. @param step with an id below those that it may change: no id equals the bound of a window */
+  async #inParts({ low }: Window, step: (after: string) => Promise<Part>): Promise<{ count: number }> {
     let count = 0
-    for (let first = low; ; ) {
-      const some = await step(first)
+    for (let after = low; ; ) {
+      const some = await step(after)
       count += some.count
       if ((some.examined ?? some.count) < MAX_ROWS) return { count }
-      first = some.last
+      after = some.last
     }
   }
 

@@ -5,8 +5,8 @@
  * Each statement examines a limited number of messages in the order of their ids, so that a subscription of the host, whose events are
  * those of all tenants, needs no scan of all of them.
  *
- * $1: id of the subscription; $2: its tenant, or null for the host; $3 and $4: bounds of the ids of messages; $5: maximum of examined
- * messages.
+ * $1: id of the subscription; $2: its tenant, or null for the host; $3 and $4: exclusive bounds of the ids of messages; $5: maximum of
+ * examined messages.
  */
 
 /** The id of a delivery starts with the first fifteen digits of its message. */
@@ -14,7 +14,7 @@ const missing = (owner: string | null): string => `
   examined as materialized (
     select m.id, m.tenant_id, m.event, m.created_at from multitenancy.webhook_messages m
     where ${owner === null ? '$2::text is null and m.audience is not null' : `m.tenant_id = $2::text and m.audience = 'all'`}
-      and m.id >= $3::uuid and m.id < $4::uuid
+      and m.id > $3::uuid and m.id < $4::uuid
     order by m.id limit $5
   ), missing as (
     select m.*, s.id as webhook_id, coalesce(s.tenant_id, '-') as partition_key

@@ -1,8 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { once } from '../../../kernel/base/once.ts'
 import { createSecrets } from '../../../kernel/crypto/crypto.ts'
-import type { CopyDescription } from '../../isolation/copy.ts'
+import { eventually } from '../../../testing/base/tenancy.ts'
+import type { CopyDescription, TableCopy } from '../../isolation/copy.ts'
 import {
   archiveOf,
   bytesOf,
@@ -22,7 +24,7 @@ import {
   unpacked,
 } from './archive.fixture.ts'
 import { member } from './gzip.ts'
-import { readArchive } from './reader.ts'
+import { type ArchiveCopy, readArchive } from './reader.ts'
 import { archived } from './writer.ts'
 
 const incompatible = (message: string) => ({ code: 'E_BACKUP_INCOMPATIBLE', message: expect.stringContaining(message) })
@@ -370,28 +372,54 @@ describe('the source of an archive', () => {
     await expect(readAll(atItsVeryEnd())).rejects.toBe(failure)
   })
 
-  /** Number of sources of the archive that remain open. */
-  async function leftOpen(use: (chunks: AsyncIterable<Uint8Array>) => Promise<unknown>, before = '', behind = '') {
-    const noise = [randomBytes(500_000)]
-    const archive = await archiveOf([
+  /** Bytes that the parser keeps. */
+  const BUFFER = 2 ** 20
+  const TABLE = 2_500_000
+  const large = once(() => {
+    const noise = [randomBytes(TABLE)]
+    return archiveOf([
       { name: 'one', csv: noise },
       { name: 'two', csv: noise },
     ])
+  })
+
+  /**
+   * Number of sources of the archive that remain open.
+   *
+   * @param use with a function that resolves when no more bytes are requested, after a number of skipped ones
+   */
+  async function leftOpen(use: Use, before = '', behind = '') {
+    const archive = Buffer.concat([Buffer.from(before), await large(), Buffer.from(behind)])
     const seen = { open: 0, hasEnded: false }
+    let given = 0
     async function* watched() {
       seen.open++
       try {
-        yield* inPieces(Buffer.concat([Buffer.from(before), archive, Buffer.from(behind)]))
+        for await (const piece of inPieces(archive, 10_000)) {
+          given += piece.length
+          yield piece
+        }
         seen.hasEnded = true
       } finally {
         seen.open--
       }
     }
-    await use(watched()).catch(() => undefined)
+    const blocked = (after = 0) => {
+      let before = 0
+      return eventually(() => {
+        const isRequested = given > before
+        before = given
+        expect(given).toBeGreaterThan(after + BUFFER)
+        expect(isRequested).toBe(false)
+      })
+    }
+    await use(watched(), blocked).catch(() => undefined)
     return seen
   }
 
-  test.each<[string, (chunks: AsyncIterable<Uint8Array>) => Promise<unknown>]>([
+  type Use = (chunks: AsyncIterable<Uint8Array>, blocked: (after?: number) => Promise<void>) => Promise<unknown>
+
+  test.each<[string, Use]>([
     ['the archive has been read', (chunks) => readAll(chunks)],
     ['the archive belongs to another tenant', (chunks) => readAll(chunks, { ...SUBJECT, tenantId: 'globex' })],
     ['the archive is not needed', async (chunks) => (await readArchive(chunks, SUBJECT)).close()],
@@ -411,6 +439,63 @@ describe('the source of an archive', () => {
     ],
   ])('closes the source when %s', async (_, use) => {
     expect(await leftOpen(use)).toMatchObject({ open: 0 })
+  })
+
+  /** As a restore: the copy is closed when its work fails. */
+  const failing =
+    (work: (copy: ArchiveCopy, blocked: (after?: number) => Promise<void>) => Promise<unknown>): Use =>
+    async (chunks, blocked) => {
+      const copy = await readArchive(chunks, SUBJECT)
+      try {
+        await work(copy, blocked)
+        throw failure
+      } finally {
+        await copy.close()
+      }
+    }
+
+  test.each<[string, Use]>([
+    ['the archive is not needed', failing((_, blocked) => blocked())],
+    [
+      'the work fails before the content of a table is read',
+      failing(async (copy, blocked) => {
+        for await (const _ of copy.tables()) {
+          await blocked()
+          break
+        }
+      }),
+    ],
+    [
+      'the work fails in the content of a table',
+      failing(async (copy, blocked) => {
+        for await (const { csv } of copy.tables()) {
+          for await (const _ of csv) {
+            await blocked()
+            throw failure
+          }
+        }
+      }),
+    ],
+    [
+      'the work fails after the rest of a table was skipped',
+      failing(async (copy, blocked) => {
+        for await (const { csv } of copy.tables()) {
+          for await (const _ of csv) break
+          await blocked(TABLE)
+          break
+        }
+      }),
+    ],
+    [
+      'the work fails while a table is partly read',
+      failing(async (copy, blocked) => {
+        const { value } = await copy.tables()[Symbol.asyncIterator]().next()
+        await (value as TableCopy).csv[Symbol.asyncIterator]().next()
+        await blocked()
+      }),
+    ],
+  ])('closes the source when the parser waits for a reader, and %s', async (_, use) => {
+    expect(await leftOpen(use)).toEqual({ open: 0, hasEnded: false })
   })
 
   test('closes the source of a file that is not an archive, or has data after its end', async () => {

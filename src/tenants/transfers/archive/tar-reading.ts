@@ -44,9 +44,11 @@ export class TarReader {
     return { name, isFile: type === 'file', size, content: this.#content(entry) }
   }
 
-  /** Resolves when the source is closed. */
+  /** Resolves when the source is closed. The cancellation ends a write that waits for a reader of an entry: `abort` would wait for it. */
   async close(): Promise<void> {
+    const cancellation = this.#entries.cancel(new Error('the tar file was closed')).catch(() => undefined)
     this.#closing.abort()
+    await cancellation
     await this.#parsing
   }
 
@@ -76,8 +78,9 @@ export class TarReader {
     }
   }
 
+  /** Closes the source first: the parser accepts and keeps further bytes after a failure. */
   async #failure(error: unknown, unreadable: (cause: unknown) => Error): Promise<unknown> {
-    await this.#parsing
+    await this.close()
     if (this.#sourceFailure) return this.#sourceFailure.error
     return error instanceof Error && error.message === 'Tar archive is truncated.'
       ? truncated(error)

@@ -162,6 +162,28 @@ describe('a reader rejects', () => {
   })
 })
 
+test('a reader requests no more of the source after an invalid header', async () => {
+  const piece = Buffer.alloc(64 * 1024, 'x')
+  let given = 0
+  async function* endless() {
+    yield await entryHead({ name: 'data/a.csv', size: 2 * piece.length, mtime })
+    for (; given < 1_000; given++) {
+      if (given === 10) buffered.resolve()
+      yield piece
+    }
+  }
+  const buffered = Promise.withResolvers<void>()
+  const tar = new TarReader(endless())
+  const read = async () => {
+    for (let entry = await tar.next(); entry; entry = await tar.next()) {
+      await buffered.promise
+      await Array.fromAsync(entry.content)
+    }
+  }
+  await expect(read()).rejects.toThrow(BROKEN)
+  expect(given).toBeLessThan(100)
+})
+
 test('an error of the source passes unchanged', async () => {
   const failure = new Error('network lost')
   async function* failing() {
