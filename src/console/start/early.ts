@@ -1,6 +1,6 @@
 /**
- * Runs before the first paint, while the libraries are being loaded: sets theme and height of rows, and requests the session and the list of the screen. A
- * classic script, which imports nothing; data/early.ts hands its responses over.
+ * Runs before the first paint, while the libraries are being loaded: sets theme and height of rows, and requests the session and the list of
+ * the screen. A classic script, which imports nothing; data/early.ts hands its responses over.
  */
 for (const name of ['theme', 'density']) {
   const value = localStorage.getItem(`tenantry-${name}`)
