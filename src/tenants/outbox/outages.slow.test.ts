@@ -1,6 +1,6 @@
 /** Entries during an outage of the backoffice, and during moves of their tenant. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, inject, test } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, inject, test } from 'vitest'
 import { type Line, startLine } from '../../../test/outage.fixture.ts'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
@@ -31,16 +31,30 @@ beforeAll(async () => {
   await opened.tenancy.tenants.outbox.stop()
   tenancy = await opened.open({ isolation: isolation(), database: { url: line.url }, role: 'worker' })
 })
+afterEach(() => line.bringBack())
 afterAll(async () => {
-  await line?.bringBack()
   await opened?.end()
   await line?.close()
   await elsewhere?.drop()
 })
 
+/** Resolves when the tenancy has processed all changes so far: a later one would remove a tenant from its cache. */
+async function changesProcessed(): Promise<void> {
+  const processed = Promise.withResolvers<void>()
+  const listening = await tenancy.kernel.database.listen(
+    'changes_processed',
+    () => processed.resolve(),
+    () => undefined,
+  )
+  await opened.tenancy.kernel.database.notify('changes_processed', '')
+  await processed.promise
+  await listening.close()
+}
+
 test('entries are posted during an outage of the backoffice, and applied after it', async () => {
   const id = 'waiting'
   await installed(opened.tenancy, { id, name: 'Acme', isolation: 'schema-pg', placement: OTHER })
+  await changesProcessed()
   const { transaction } = await tenancy.tenant(id)
   await transaction(() => tenancy.ledger.add(id, 1))
   await line.disconnect()
@@ -53,6 +67,7 @@ test('entries are posted during an outage of the backoffice, and applied after i
 test('with an own database, a post without a mark fails during an outage, and its transaction is rolled back', async () => {
   const id = 'unmarked'
   await installed(opened.tenancy, { id, name: 'Acme', isolation: 'database-pg', placement: OTHER })
+  await changesProcessed()
   const { transaction, db } = await tenancy.tenant(id)
   await line.disconnect()
   const failing = transaction(async (inside) => {
