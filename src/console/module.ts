@@ -189,7 +189,7 @@ export interface ConsoleModule {
   /** Instead of all pages of a tenant if the address has `?at=`: the tenant at that time. Of one module only. */
   readonly tenantAt?: Card<{}>
   readonly restorations?: readonly Restoration[]
-  /** What cannot be restored, by kind of the object in the audit log. The page of a tenant at a time shows it. */
+  /** Limits of a restoration by the kind of object in the audit log, such as secrets. The page of a tenant at a time shows them. */
   readonly restorationLimits?: Readonly<Record<string, string>>
   /** At conditions that need an operator. */
   readonly incidentLinks?: readonly IncidentLink[]

@@ -9,7 +9,7 @@ declare global {
 
 const START_MS = 10_000
 
-/** The response to a GET request. An early response to the same path with another query is not read. */
+/** The response to a GET request. An early response that is late, or has another query, is closed: nothing reads its outcome. */
 export function get(url: string, request: RequestInit = {}): Promise<Response> {
   const [path = url] = url.split('?')
   const early = take(url)

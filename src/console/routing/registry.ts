@@ -33,7 +33,7 @@ export const bars = () => inOrder(permitted(modules.flatMap((module) => module.b
 export const restorationsOf = (kind: string): Restoration[] =>
   permitted(modules.flatMap(({ restorations = [] }) => restorations)).filter((one) => one.kind === kind)
 export const tenantColumns = (): TenantColumn[] => permitted(modules.flatMap(({ columns = [] }) => columns))
-/** What cannot be restored of a kind of object. */
+/** The limit of a restoration for a kind of object. */
 export const restorationLimitOf = (kind: string): string | undefined =>
   modules.map(({ restorationLimits }) => restorationLimits?.[kind]).find((limit) => limit !== undefined)
 export const incidentLinks = () => permitted(modules.flatMap((module) => module.incidentLinks ?? []))

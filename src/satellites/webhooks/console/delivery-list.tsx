@@ -215,20 +215,16 @@ function FilterBar({ query, hasTenant, clear, list }: FilterBarProps) {
         />
       )}
       <div className="filter-window">
-        <FilterTime
-          hasTime
-          className="filter-time"
-          label={text.from}
-          value={from}
-          onChange={(value) => setSearch({ from: value })}
-        />
-        <FilterTime
-          hasTime
-          className="filter-time"
-          label={text.to}
-          value={to}
-          onChange={(value) => setSearch({ to: value })}
-        />
+        {Object.entries({ from, to } as const).map(([key, value]) => (
+          <FilterTime
+            key={key}
+            hasTime
+            className="filter-time"
+            label={text[key as 'from' | 'to']}
+            value={value}
+            onChange={(time) => setSearch({ [key]: time })}
+          />
+        ))}
       </div>
       {sameResponseAs && (
         <button
