@@ -221,10 +221,8 @@ export class Sso {
   /** Two issuers never share a path (records.ts), so the response is of the provider that receives the code. */
   #assertCallback({ tenantId, redirectUri }: Enabled, path: string): void {
     if (path === pathOf(redirectUri)) return
-    this.#kernel.log.warn(
-      { tenantId, redirectUri },
-      'a login that returned to the callback of another tenant was rejected',
-    )
+    const { log } = this.#kernel
+    log.warn({ tenantId, redirectUri }, 'a login that returned to the callback of another tenant was rejected')
     throw failed('callback')
   }
 
