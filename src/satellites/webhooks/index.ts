@@ -24,7 +24,7 @@ export { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/even
 export type { EventSchemas, WebhooksOptions } from './model/options.ts'
 export type { Stats } from './model/stats.ts'
 export type { Subscription, SubscriptionWithHealth, SubscriptionWithSecret } from './model/subscription.ts'
-export type { EventOf, PayloadOf } from './model/typed-names.ts'
+export type { EventOf, PayloadOf } from './typed-names.ts'
 export type { Webhooks } from './webhooks.ts'
 
 interface WebhooksType extends ServiceType {

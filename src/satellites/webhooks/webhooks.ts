@@ -15,17 +15,6 @@ import { AllDeliveriesQuery, DeliveryQuery, ListQuery } from './model/queries.ts
 import type { ReplayWindow } from './model/replay-window.ts'
 import { type Stats, StatsQuery } from './model/stats.ts'
 import type { Rotation, Subscription, SubscriptionWithHealth, SubscriptionWithSecret } from './model/subscription.ts'
-import type {
-  Change,
-  Creation,
-  DeliveredOf,
-  EventNames,
-  EventOf,
-  Filter,
-  FilterOfAll,
-  Listening,
-  PayloadOf,
-} from './model/typed-names.ts'
 import { countsOf } from './queue/counters.ts'
 import { Deliveries } from './queue/deliveries.ts'
 import { DeliveryStats } from './queue/delivery-stats.ts'
@@ -39,6 +28,17 @@ import { StreamSender } from './streams/stream-sender.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
+import type {
+  Change,
+  Creation,
+  DeliveredOf,
+  EventNames,
+  EventOf,
+  Filter,
+  FilterOfAll,
+  Listening,
+  PayloadOf,
+} from './typed-names.ts'
 import type { DeliveryWorker } from './worker/worker.ts'
 import { WorkerFactory } from './worker/worker-factory.ts'
 

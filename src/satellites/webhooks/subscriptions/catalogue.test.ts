@@ -12,7 +12,7 @@ import { testTenancy } from '../../../testing/base/tenancy.ts'
 import { AUDIT_STREAM } from '../../audit-logs/stream.ts'
 import type { BillingOptions } from '../../billing/index.ts'
 import { NAMESPACES } from '../model/event-names.ts'
-import type { Published } from '../model/typed-names.ts'
+import type { Published } from '../typed-names.ts'
 import { apiOf } from '../webhooks-api.fixture.ts'
 
 /** All satellites: billing has options. */

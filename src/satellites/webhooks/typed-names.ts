@@ -1,13 +1,13 @@
 /** Types of the names, payloads and patterns of events in calls of a host, by its declarations. */
 import type { z } from 'zod'
-import type { ZodSchema } from '../../../kernel/declarations/host-schema.ts'
-import type { DottedNameOf } from '../../../kernel/events/dotted-names.ts'
-import type * as tenantEvents from '../../../tenants/tenant/events.ts'
-import type { Names } from '../../../tenants/tenant/names.ts'
-import type { ListenOptions } from '../listener.ts'
-import type { NAMESPACES, TEST_EVENT } from './event-names.ts'
-import type { AllDeliveriesQuery, DeliveryQuery } from './queries.ts'
-import type { NewSubscription, SubscriptionChange } from './subscription.ts'
+import type { ZodSchema } from '../../kernel/declarations/host-schema.ts'
+import type { DottedNameOf } from '../../kernel/events/dotted-names.ts'
+import type * as tenantEvents from '../../tenants/tenant/events.ts'
+import type { Names } from '../../tenants/tenant/names.ts'
+import type { ListenOptions } from './listener.ts'
+import type { NAMESPACES, TEST_EVENT } from './model/event-names.ts'
+import type { AllDeliveriesQuery, DeliveryQuery } from './model/queries.ts'
+import type { NewSubscription, SubscriptionChange } from './model/subscription.ts'
 
 /** The declared schemas of events, and the names of those that Tenantry and satellites publish. */
 export type EventNames = Pick<Names, 'event' | 'published'>
