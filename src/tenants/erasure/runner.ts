@@ -231,10 +231,7 @@ class Attempt {
     await this.#options.onStep?.('proof', 'proved')
   }
 
-  async #record(
-    steps: Readonly<Record<string, StepRecord>>,
-    state: Exclude<StepState, 'proved'>,
-  ): Promise<void> {
+  async #record(steps: Readonly<Record<string, StepRecord>>, state: Exclude<StepState, 'proved'>): Promise<void> {
     if (!(await this.#lease.update('steps = work.steps || $3::jsonb', [JSON.stringify(steps)]))) throw this.#lost()
     Object.assign(this.#steps, steps)
     for (const name of Object.keys(steps)) await this.#options.onStep?.(name, state)

@@ -90,15 +90,16 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
       }
       return found
     }
+    const ofUnfinishedClones = async (): Promise<FoundData[]> => {
+      const count = await transfers.countStorageOfEndedClones(tenantId)
+      return count > 0 ? [{ kind: 'storage of unfinished clones', count }] : []
+    }
+    const searches = [...storage.placements.map((placement) => () => searchOne(placement)), ofUnfinishedClones]
     const all: FoundData[][] = []
-    let ofClones = 0
-    const searches = [
-      async () => void (ofClones = await transfers.countStorageOfEndedClones(tenantId)),
-      ...storage.placements.map((placement, index) => async () => void (all[index] = await searchOne(placement))),
-    ]
-    await forEachConcurrent(searches, searches.length, (search) => search())
-    const found = new Map(all.flat().map((one) => [one.kind, one])) // the drivers of a server find the same outbox
-    return [...found.values(), ...(ofClones > 0 ? [{ kind: 'storage of unfinished clones', count: ofClones }] : [])]
+    await forEachConcurrent(searches, searches.length, async (search, index) => {
+      all[index] = await search()
+    })
+    return [...new Map(all.flat().map((one) => [one.kind, one])).values()] // the drivers of a server find the same outbox
   },
   async remove({ tenantId }, counted) {
     const counting = ({ placement }: StorageLocation): DropOptions => ({
@@ -116,10 +117,7 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
       await inSystem(`placement "${row.placement}"`, () => lostPlacements.drop(location, counting(location)))
       await forgetAdoptedName(database, location)
     }
-    const drops = [
-      () => transfers.dropStorage(tenantId, counting),
-      () => transfers.dropStorageOfEndedClones(tenantId),
-    ]
+    const drops = [() => transfers.dropStorage(tenantId, counting), () => transfers.dropStorageOfEndedClones(tenantId)]
     await forEachConcurrent(drops, drops.length, (drop) => drop())
   },
 })
