@@ -1,9 +1,10 @@
 /**
  * Adopts an existing schema or database as the storage of a tenant, in one transaction at its server:
  *
- *   lock of the storage ─► abandoned? ─► owners and rights ─► statements ─► structure; both compared with the plan
- *     ─► owners and rights again ─► records ─► commit
+ *   lock of the storage, owners and rights ─► statements, structure, owners and rights again; meanwhile: abandoned?
+ *     ─► comparison with the plan ─► records, commit
  *
+ * - Each step is one round trip: a round trip takes as long as several statements.
  * - A killed adoption has changed nothing, or everything including its record.
  * - The lock excludes other adoptions, migrations and the recovery of the same schema.
  * - The structure is read once the role of `url` owns all objects: the former owner can change none of them afterwards.
@@ -24,31 +25,45 @@ import { SCHEMA_RULES } from '../audit/schema-rules.ts'
 import { dropOwnLogin, makeOwnLogin } from '../roles/own-login-role.ts'
 import { placementIdentities } from '../roles/placement-identity.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
-import { aloneWithTimeout } from '../transactions/storage-lock.ts'
+import { pinnedText, type Results, runPinned } from '../transactions/pinned-text.ts'
+import { type AloneOptions, aloneWithTimeout } from '../transactions/storage-lock.ts'
 import {
   type DatabaseFacts,
   type DatabaseStatements,
   databaseReasons,
-  databaseRelease,
   databaseStatements,
   databaseWarnings,
   type PlacementIdentities,
   readDatabase,
 } from './database-plan.ts'
 import { ExpectedStructures } from './expected-structure.ts'
-import { type RecordedStorage, readRecord, recordText } from './records.ts'
+import { readRecord, recordText, restoreRecorded, rolesOf } from './records.ts'
 import { assertResult, digestOf, makeBaseObjects, NO_SUCH_DATABASE, orRejected } from './result.ts'
-import { PINNED, type Pinned, pin, pinnedBy, readFacts, type SchemaFacts } from './schema-facts.ts'
+import {
+  creatorsInPublic,
+  type FactsOptions,
+  factsOf,
+  factsText,
+  type Part,
+  readFacts,
+  type SchemaFacts,
+} from './schema-facts.ts'
 import {
   adoptionStatements,
   type Roles,
   reasonsAgainst,
-  releaseStatements,
   usersOf,
   warningsAbout,
 } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
-import { readStructure, type Structure, structureDifferences, structureReasons } from './structure.ts'
+import {
+  readStructure,
+  type Structure,
+  structureDifferences,
+  structureOf,
+  structureReasons,
+  structureText,
+} from './structure.ts'
 
 /** Rules whose violations are warnings. The others are reasons, or the statements of the plan satisfy them. */
 const WARNING_RULES = SCHEMA_RULES.filter(({ severity }) => severity === 'warn')
@@ -86,28 +101,40 @@ export function storageAdoption(
 
   const alone = <T>(
     storage: AdoptableStorage,
-    work: (client: pg.ClientBase, pinned: Pinned) => Promise<T>,
+    work: (client: pg.ClientBase, opened: Results) => Promise<T>,
+    options: AloneOptions<T> = {},
   ): Promise<T> =>
-    storage.owned((client) =>
-      aloneWithTimeout(client, storage.schema, (opened) => work(client, pinnedBy(opened.at(-1)?.rows)), {
-        first: PINNED,
-      }),
-    )
+    storage.owned((client) => aloneWithTimeout(client, storage.schema, (opened) => work(client, opened), options))
+
+  // The schema `tenantry` prevents the adoption of a whole database.
+  const withRecords = kind.of === 'schema'
+  /** Parts that the previous schema needed: many schemas of one application are adopted. */
+  let parts: readonly Part[] = []
+
+  /** Settings and query with which a transaction begins that `examine` continues. */
+  function opening(storage: AdoptableStorage, request: AdoptionRequest) {
+    const options = { parts, withRecords }
+    const text = factsText(sourceOf(storage, request), storage.server.scopeRole, options)
+    return { options, first: pinnedText(text) }
+  }
 
   const identities = async (): Promise<PlacementIdentities> =>
     kind.of === 'database' ? placementIdentities(placements()) : {}
 
-  /** In a transaction that is pinned. */
+  /** @param opened results of `opening` */
   async function examine(
     client: pg.ClientBase,
     storage: AdoptableStorage,
     request: AdoptionRequest,
     placements: PlacementIdentities,
-    pinned: Pinned,
+    options: FactsOptions,
+    opened: Results,
   ): Promise<Examined> {
     const source = sourceOf(storage, request)
-    const facts = await readFacts(client, source, storage.server.scopeRole, pinned)
+    const found = factsOf(opened.at(-1)?.rows)
+    const facts = found && (await readFacts(client, source, storage.server.scopeRole, options, found))
     if (!facts) throw notAdoptable([`the schema "${source}" does not exist`])
+    parts = facts.parts
     const roles = rolesOf(facts, storage)
     let database: DatabaseFacts | undefined
     let around: DatabaseStatements = { before: [], after: [], last: [] }
@@ -165,11 +192,12 @@ export function storageAdoption(
         const source = sourceOf(storage, request)
         const expected = await structures.of(storage, request.baseline)
         const placements = await identities()
-        const planned = async (client: pg.ClientBase, pinned: Pinned) => {
-          const examined = await examine(client, storage, request, placements, pinned)
+        const { first, options } = opening(storage, request)
+        const planned = async (client: pg.ClientBase, opened: Results) => {
+          const examined = await examine(client, storage, request, placements, options, opened)
           const { facts, database, roles, around } = examined
-          const structure = await readStructure(client, source, searchPathOf(source))
-          await run(client, [])
+          const structure = await readStructure(client, source, searchPathOf(source), facts.parts)
+          await runPinned(client)
           const warnings = database
             ? databaseWarnings(database, source, schema)
             : await violationsIn(client, server, source, extensionsSchema, WARNING_RULES)
@@ -177,13 +205,11 @@ export function storageAdoption(
           return {
             ...plan,
             statements: [...plan.statements, ...around.last],
-            warnings: [...warningsAbout(facts, roles), ...warnings],
+            warnings: [...warningsAbout(facts, roles, await creatorsInPublic(client, source, facts)), ...warnings],
           }
         }
-        const begin = `begin isolation level repeatable read, read only; ${PINNED}`
-        return storage.owned((client) =>
-          inTransaction(client, (opened) => planned(client, pinnedBy(opened.at(-1)?.rows)), { begin }),
-        )
+        const begin = `begin isolation level repeatable read, read only; ${first}`
+        return storage.owned((client) => inTransaction(client, (opened) => planned(client, opened), { begin }))
       }),
 
     adopt: (request, { adoptionId, digest, assertNotAbandoned }) =>
@@ -193,30 +219,39 @@ export function storageAdoption(
         const source = sourceOf(storage, request)
         const expected = await structures.of(storage, request.baseline)
         const placements = await identities()
-        await alone(storage, async (client, pinned) => {
-          await assertNotAbandoned()
-          const examined = await examine(client, storage, request, placements, pinned)
-          const { facts, database, roles, reasons, first, around } = examined
-          const planned = async () =>
-            planOf(examined, request, await readStructure(client, source, searchPathOf(source)), expected)
-          if (reasons.length > 0) throw notAdoptable((await planned()).reasons)
+        const { first, options } = opening(storage, request)
+        const adopted = async (client: pg.ClientBase, opened: Results): Promise<string> => {
+          const examined = await examine(client, storage, request, placements, options, opened)
+          const { facts, database, roles, reasons, around } = examined
+          const path = searchPathOf(source)
+          if (reasons.length > 0) {
+            const structure = await readStructure(client, source, path, facts.parts)
+            throw notAdoptable(planOf(examined, request, structure, expected).reasons)
+          }
           if (database) await makeBaseObjects(client, server.scopeRole)
-          await run(client, first)
-          // A routine that was replaced before its owner changed would run with the rights of the role of `url`.
-          const plan = await planned()
+          const statements = [
+            ...examined.first,
+            // A routine that was replaced before its owner changed would run with the rights of the role of `url`.
+            structureText(source, path, facts.parts),
+            ...around.after,
+            factsText(schema, server.scopeRole, facts),
+          ]
+          const [results] = await Promise.all([runPinned(client, ...statements), assertNotAbandoned()])
+          const structure = structureOf(results[examined.first.length]?.rows)
+          const plan = planOf(examined, request, structure, expected)
           if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
           if (plan.digest !== digest) throw notAdoptable([CHANGED])
-          await run(client, around.after)
-          await assertResult(client, storage, roles, database, pinned)
+          await assertResult(client, storage, roles, facts, factsOf(results.at(-1)?.rows), database !== undefined)
           if (database) await makeOwnLogin(server, client, locator)
           // The row of tenantry.storage_log (tenant, epoch, locator, state `current`) belongs into this transaction, once
           // servers keep that log.
-          await run(client, [
+          return pinnedText(
             ...around.last,
             migrator.baselineText(schema, request.baseline.at(-1)).text,
             recordText(storage, adoptionId, facts, source, database),
-          ])
-        })
+          )
+        }
+        await alone(storage, adopted, { first, last: (text) => text })
       }),
 
     async settle(location, adoptionId, decide) {
@@ -239,7 +274,7 @@ export function storageAdoption(
       const { server, tenantId, locator } = storage
       const statements = await alone(storage, async (client) => {
         const found = await readRecord(client, storage)
-        return found?.tenantId === tenantId ? released(client, storage, found.rights) : [] // an earlier run has released it
+        return found?.tenantId === tenantId ? restoreRecorded(client, storage, found.rights) : [] // an earlier run has released it
       })
       if (kind.of === 'database') {
         server.connections.forget(locator)
@@ -250,39 +285,4 @@ export function storageAdoption(
   }
 }
 
-async function released(
-  client: pg.ClientBase,
-  storage: AdoptableStorage,
-  recorded: RecordedStorage,
-): Promise<readonly string[]> {
-  const { schema, server, migrator } = storage
-  const { source, database } = recorded
-  await client.query('delete from tenantry.adoptions where locator = $1', [schema])
-  await migrator.forget(client, schema)
-  if (source !== schema) {
-    await client.query(`alter schema ${pg.escapeIdentifier(schema)} rename to ${pg.escapeIdentifier(source)}`)
-  }
-  const facts = await readFacts(client, source, server.scopeRole, await pin(client))
-  if (!facts) return [] // the schema was dropped: nothing is left to restore
-  const statements = [
-    ...releaseStatements(source, facts, recorded, rolesOf(facts, storage)),
-    ...(database ? databaseRelease(await readDatabase(client, storage), database) : []),
-  ]
-  await run(client, statements)
-  return statements
-}
-
 export const CHANGED = 'the catalog, or the request, differs from that of the plan: make the plan again'
-
-export const rolesOf = ({ reader }: SchemaFacts, { server }: AdoptableStorage): Roles => ({
-  owner: reader,
-  scope: server.scopeRole,
-})
-
-/**
- * Runs statements as one text, in one round trip. All names in them are qualified. Afterwards the search path is that of
- * `pin`.
- */
-export async function run(client: pg.ClientBase, statements: readonly string[]): Promise<void> {
-  await client.query(['set local search_path = pg_catalog', ...statements].join(';\n'))
-}

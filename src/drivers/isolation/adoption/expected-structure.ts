@@ -8,7 +8,6 @@ import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { rightsIn } from '../roles/grants.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
-import { pin } from './schema-facts.ts'
 import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure } from './structure.ts'
 
@@ -54,7 +53,6 @@ async function made(storage: AdoptableStorage, baseline: readonly string[]): Pro
         await client.query(reading(schema))
         await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(server.scopeRole))}`)
         await migrator.installOnly(client, schema, searchPathOf(schema), baseline)
-        await pin(client)
         throw new Read(await readStructure(client, schema, searchPathOf(schema)))
       }),
     )

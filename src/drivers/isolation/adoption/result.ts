@@ -7,8 +7,8 @@ import type pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { NotAdoptable, notAdoptable } from '../../../tenants/isolation/adoption.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
-import { type DatabaseFacts, readDatabase } from './database-plan.ts'
-import { type Pinned, pin, readFacts } from './schema-facts.ts'
+import { readDatabase } from './database-plan.ts'
+import { hasAll, type SchemaFacts } from './schema-facts.ts'
 import { adoptionStatements, type Roles } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure, structureDifferences } from './structure.ts'
@@ -39,24 +39,28 @@ export async function assertStructure(
   source: string,
   examined: Structure,
 ): Promise<void> {
-  await pin(client)
   const structure = await readStructure(client, source, searchPathOf(source))
   if (structureDifferences(examined, structure, []).length > 0) throw notAdoptable([CHANGED])
 }
 
-/** The rules apply to the result: its own plan has nothing to do. In a transaction that is pinned. */
+/**
+ * The rules apply to the result: its own plan has nothing to do.
+ *
+ * @param before facts whose parts the query of the result has
+ * @param after facts of the result
+ */
 export async function assertResult(
   client: pg.ClientBase,
   storage: AdoptableStorage,
   roles: Roles,
-  database: DatabaseFacts | undefined,
-  pinned: Pinned,
+  before: SchemaFacts,
+  after: SchemaFacts | undefined,
+  isDatabase: boolean,
 ): Promise<void> {
-  const { schema, server } = storage
-  const facts = await readFacts(client, schema, server.scopeRole, pinned)
-  const isComplete = facts && adoptionStatements(schema, facts, roles).length === 0
-  const links = facts ? [facts.referrers, facts.references, facts.foreignRoutines, facts.extensions].flat() : []
-  const others = database ? (await readDatabase(client, storage)).occupied : []
+  const { schema } = storage
+  const isComplete = after && hasAll(before.parts, after) && adoptionStatements(schema, after, roles).length === 0
+  const links = after ? [after.referrers, after.references, after.foreignRoutines, after.extensions].flat() : []
+  const others = isDatabase ? (await readDatabase(client, storage)).occupied : []
   if (!isComplete || links.length > 0 || others.some((one) => ![schema, 'tenantry'].includes(one))) {
     throw notAdoptable([CHANGED])
   }

@@ -21,6 +21,45 @@ export interface Right {
 /** The right without its grantor, which is the owner. */
 export type RequiredRight = Omit<Right, 'grantor'>
 
+/** Of PostgreSQL 15 to 18, for the objects of a schema and of a database. */
+const PRIVILEGES: Readonly<Record<string, string>> = {
+  a: 'INSERT',
+  r: 'SELECT',
+  w: 'UPDATE',
+  d: 'DELETE',
+  D: 'TRUNCATE',
+  x: 'REFERENCES',
+  t: 'TRIGGER',
+  m: 'MAINTAIN',
+  X: 'EXECUTE',
+  U: 'USAGE',
+  C: 'CREATE',
+  T: 'TEMPORARY',
+  c: 'CONNECT',
+}
+/** `"Grantee"=r*w/grantor` */
+const ITEM = /^(?:"((?:[^"]|"")*)"|([^"=]*))=((?:[a-zA-Z]\*?)*)\/(?:"((?:[^"]|"")*)"|([^"]+))$/
+
+/** @param items text of `aclitem[]` */
+export const parseRights = (items: readonly string[]): Right[] =>
+  items
+    .flatMap((item) => {
+      const [found, quotedGrantee, grantee = '', letters = '', quotedGrantor, grantor = ''] = ITEM.exec(item) ?? []
+      if (found === undefined) throw new Error(`The text of rights "${item}" is unknown`)
+      const name = (quoted: string | undefined, bare: string) => quoted?.replaceAll('""', '"') ?? bare
+      return [...letters.matchAll(/(.)(\*?)/g)].map(([, letter = '', option]) => {
+        const privilege = PRIVILEGES[letter]
+        if (!privilege) throw new Error(`The privilege "${letter}" of the rights "${item}" is unknown`)
+        return {
+          grantee: name(quotedGrantee, grantee),
+          grantor: name(quotedGrantor, grantor),
+          privilege,
+          isGrantable: option === '*',
+        }
+      })
+    })
+    .sort((a, b) => (keyOf(a) + a.grantor < keyOf(b) + b.grantor ? -1 : 1))
+
 /** The place of a right in `grant … on …`. */
 export interface RightTarget {
   /** `on table legacy.orders`, or `on tables` for default privileges. */

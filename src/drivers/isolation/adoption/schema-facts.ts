@@ -1,11 +1,14 @@
 /**
  * Reads the objects of one existing schema from the catalog: owners, rights, and references to and from other schemas.
  *
- * Objects are found by their dependency on the schema, because `pg_class` has no index on the schema: the queries read
- * only this schema, in a database with any number of schemas.
+ * - Objects are found by their dependency on the schema, because `pg_class` has no index on the schema: the queries read
+ *   only this schema, in a database with any number of schemas.
+ * - Each change of a schema makes PostgreSQL plan all queries again, which takes longer than running them. So the query
+ *   has only the parts that this schema needs, and reads rights as text.
  */
-import type pg from 'pg'
-import type { Right } from './rights.ts'
+import pg from 'pg'
+import { runPinned } from '../transactions/pinned-text.ts'
+import { parseRights, type Right } from './rights.ts'
 
 export interface ObjectFacts {
   /** For `alter … owner to`: `table`, `view`, `sequence`, `routine`, `type` or another kind. */
@@ -43,33 +46,18 @@ export interface SchemaFacts {
   readonly foreignRoutines: readonly string[]
   /** Owners of these objects whose rights the role of `url` does not have. */
   readonly otherOwners: readonly string[]
-  /** Owners of these objects, other than the role of `url` and superusers, that may create objects in the schema `public`. */
-  readonly creatorsInPublic: readonly string[]
   /** Whether the record of an adoption, or of a migration, has the name of the schema. */
   readonly isKnown: boolean
   /** Roles of which the scope role is a member. */
   readonly rolesOfScope: readonly string[]
   /** The role of `url`, which reads them. */
   readonly reader: string
+  readonly parts: readonly Part[]
 }
 
-export interface Pinned {
-  /** Whether the database has the tables of Tenantry's records. */
-  readonly hasRecords: boolean
-}
-
-/**
- * Settings of the transaction that `readFacts` and `readStructure` need. Names without a schema are those of
- * `pg_catalog`, so all others are qualified in the results. A query of the catalog takes longer to compile than to run.
- */
-export const PINNED = `select set_config('search_path', 'pg_catalog', true), set_config('jit', 'off', true),
-  set_config('plan_cache_mode', 'force_generic_plan', true), to_regclass('tenantry.adoptions') is not null as "hasRecords"`
-
-const explode = (acl: string) => `(
-  select coalesce(json_agg(json_build_object(
-      'grantee', case a.grantee when 0 then '' else pg_get_userbyid(a.grantee) end, 'grantor', pg_get_userbyid(a.grantor),
-      'privilege', a.privilege_type, 'isGrantable', a.is_grantable) order by a.grantee, a.privilege_type, a.grantor), '[]')
-  from aclexplode(${acl}) a)`
+/** Parts of the queries: kinds of objects other than tables and sequences, links to other schemas, memberships of the scope role. */
+export type Part = 'routines' | 'types' | 'others' | 'links' | 'memberships'
+export const ALL_PARTS: readonly Part[] = ['routines', 'types', 'others', 'links', 'memberships']
 
 /** Classes of objects that are in the schema of their table. */
 const PARTS_OF_TABLES = `'pg_rewrite'::regclass, 'pg_attrdef'::regclass, 'pg_trigger'::regclass, 'pg_policy'::regclass`
@@ -88,112 +76,168 @@ const OWNER_OF_CODE = `(case refclassid
   when 'pg_class'::regclass then (select relowner from pg_class where oid = refobjid and relkind = 'v')
   end)`
 
-const KNOWN = `
-  exists (select from tenantry.migrations where locator = $1) or exists (select from tenantry.adoptions where locator = $1)`
+export interface FactsOptions {
+  readonly parts?: readonly Part[]
+  /** Whether the records of Tenantry are read: the placement's own database has their tables. */
+  readonly withRecords?: boolean
+}
 
-/** Parameters: $1 schema, $2 scope role. Each change of a schema makes PostgreSQL plan the query again. */
-const facts = (isKnown: string): string => `
-  with space as materialized (select * from pg_namespace where nspname = $1::text),
-  member as materialized (
+/** The query for `factsOf`, in a pinned text. */
+export function factsText(
+  schema: string,
+  scopeRole: string,
+  { parts = [], withRecords = false }: FactsOptions,
+): string {
+  const [name, scope] = [schema, scopeRole].map((one) => pg.escapeLiteral(one)) as [string, string]
+  const part = (one: Part, text: string): string => (parts.includes(one) ? text : '')
+  const known = (table: string) => `exists (select from tenantry.${table} where locator = ${name})`
+  return `
+  with space as materialized (select * from pg_namespace where nspname = ${name}::text),
+  content as materialized (
     select d.classid, d.objid from space
-    join pg_depend d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = space.oid and d.deptype = 'n'
-    where d.classid <> 'pg_extension'::regclass and not exists (
-      select from pg_depend e where e.classid = d.classid and e.objid = d.objid and e.deptype = 'e')),
-  relation as materialized (select c.* from member join pg_class c on c.oid = objid where classid = 'pg_class'::regclass),
-  object (classid, oid, kind, owner, acl, follows) as materialized (
+    join pg_depend d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = space.oid and d.deptype = 'n'),
+  member as materialized (
+    select * from content where classid <> 'pg_extension'::regclass and not exists (
+      select from pg_depend e where e.classid = content.classid and e.objid = content.objid and e.deptype = 'e')),
+  found (classid, oid, kind, owner, acl, follows) as (
     select 'pg_class'::regclass, oid,
       case relkind when 'v' then 'view' when 'm' then 'materialized view' when 'S' then 'sequence' when 'f' then 'foreign table' else 'table' end,
       relowner, coalesce(relacl, acldefault(case relkind when 'S' then 's'::"char" else 'r' end, relowner)),
       relkind = 'S' and exists (
-        select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = relation.oid
+        select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = pg_class.oid
           and d.refclassid = 'pg_class'::regclass and d.refobjsubid > 0 and d.deptype in ('a', 'i'))
-    from relation where relkind in ('r', 'p', 'v', 'm', 'f', 'S')
-    union all
+    from member join pg_class on oid = objid where classid = 'pg_class'::regclass and relkind in ('r', 'p', 'v', 'm', 'f', 'S')
+    ${part(
+      'routines',
+      `union all
     select classid, p.oid, 'routine', proowner, coalesce(proacl, acldefault('f', proowner)), false
-    from member join pg_proc p on p.oid = objid where classid = 'pg_proc'::regclass
-    union all
+    from member join pg_proc p on p.oid = objid where classid = 'pg_proc'::regclass`,
+    )}
+    ${part(
+      'types',
+      `union all
     select classid, t.oid, 'type', typowner, coalesce(typacl, acldefault('T', typowner)), false
     from member join pg_type t on t.oid = objid where classid = 'pg_type'::regclass and typtype in ('b', 'c', 'd', 'e', 'r')
-      and typelem = 0 and (typtype <> 'c' or (select relkind from pg_class where oid = typrelid) = 'c')
-    union all
+      and typelem = 0 and (typtype <> 'c' or (select relkind from pg_class where oid = typrelid) = 'c')`,
+    )}
+    ${part(
+      'others',
+      `union all
     select member.classid, member.objid, (pg_identify_object(member.classid, member.objid, 0)).type, coalesce(o.refobjid, 10), null::aclitem[], false
     from member left join pg_shdepend o on o.dbid = (select oid from pg_database where datname = current_database())
       and o.classid = member.classid and o.objid = member.objid and o.deptype = 'o'
     where member.classid in ('pg_collation'::regclass, 'pg_conversion'::regclass, 'pg_operator'::regclass, 'pg_opclass'::regclass,
-      'pg_opfamily'::regclass, 'pg_ts_config'::regclass, 'pg_ts_dict'::regclass, 'pg_statistic_ext'::regclass)),
-  inside as materialized (
-    select classid, objid from member
-    union all select 'pg_constraint'::regclass, c.oid from relation join pg_constraint c on conrelid = relation.oid
-    union all select 'pg_rewrite'::regclass, r.oid from relation join pg_rewrite r on ev_class = relation.oid
-    union all select 'pg_attrdef'::regclass, a.oid from relation join pg_attrdef a on adrelid = relation.oid
-    union all select 'pg_trigger'::regclass, t.oid from relation join pg_trigger t on tgrelid = relation.oid
-    union all select 'pg_policy'::regclass, p.oid from relation join pg_policy p on polrelid = relation.oid),
-  referring as materialized (
-    select distinct d.classid, d.objid from member join pg_depend d on d.refclassid = member.classid and d.refobjid = member.objid
-    where d.deptype in ('n', 'a', 'P', 'S') and not exists (
-      select from inside where inside.classid = d.classid and inside.objid = d.objid)),
-  referrer as (select referring.* from referring, space where ${schemaOf('classid', 'objid')} <> quote_ident(nspname)),
-  referred as materialized (
-    select distinct inside.classid, inside.objid, d.refclassid, d.refobjid
-    from inside cross join lateral (
-      select * from pg_depend where pg_depend.classid = inside.classid and pg_depend.objid = inside.objid offset 0) d
-    where d.deptype in ('n', 'a') and d.refobjid >= 16384 and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass)
-      and not exists (select from member where member.classid = d.refclassid and member.objid = d.refobjid)),
-  reference as (select referred.*, ${schemaOf('refclassid', 'refobjid')} as into_space from referred)
+      'pg_opfamily'::regclass, 'pg_ts_config'::regclass, 'pg_ts_dict'::regclass, 'pg_statistic_ext'::regclass)`,
+    )}),
+  object as materialized (select *, (pg_identify_object(classid, oid, 0)).identity as name from found),
+  dependent as materialized (
+    select distinct d.classid, d.objid, d.deptype from member
+    join pg_depend d on d.refclassid = member.classid and d.refobjid = member.objid),
+  referrer as materialized (
+    select distinct classid, objid from dependent, space
+    where deptype in ('n', 'a', 'P', 'S') and ${schemaOf('classid', 'objid')} <> quote_ident(nspname)),
+  reference as materialized (
+    select part.*, d.refclassid, d.refobjid, ${schemaOf('refclassid', 'refobjid')} as into_space
+    from (select classid, objid from member union select classid, objid from dependent where deptype in ('a', 'i', 'P', 'S')) part
+    cross join lateral (
+      select * from pg_depend where pg_depend.classid = part.classid and pg_depend.objid = part.objid offset 0) d
+    where d.deptype in ('n', 'a') and d.refobjid >= 16384
+      and d.refclassid in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass, 'pg_operator'::regclass)
+      and not exists (select from member where member.classid = d.refclassid and member.objid = d.refobjid))
   select json_build_object(
-    'owner', pg_get_userbyid(nspowner),
-    'rights', ${explode(`coalesce(nspacl, acldefault('n', nspowner))`)},
+    'owner', pg_get_userbyid(nspowner), 'rights', coalesce(nspacl, acldefault('n', nspowner))::text[],
     'objects', (select coalesce(json_agg(json_build_object(
-        'kind', kind, 'name', (pg_identify_object(classid, oid, 0)).identity, 'owner', pg_get_userbyid(owner), 'followsTable', follows,
-        'rights', case when acl is not null then ${explode('acl')} end,
-        'columns', (select coalesce(json_agg(json_build_object('column', quote_ident(attname), 'rights', ${explode('attacl')}) order by attnum), '[]')
+        'kind', kind, 'name', name, 'owner', pg_get_userbyid(owner), 'followsTable', follows, 'rights', acl::text[],
+        'columns', (select coalesce(json_agg(json_build_object('column', quote_ident(attname), 'rights', attacl::text[]) order by attnum), '[]')
           from pg_attribute where classid = 'pg_class'::regclass and attrelid = object.oid and attnum > 0 and not attisdropped))
-      order by kind, (pg_identify_object(classid, oid, 0)).identity), '[]') from object),
+      order by kind, name), '[]') from object),
     'defaults', (select coalesce(json_agg(json_build_object('type', defaclobjtype, 'role', pg_get_userbyid(defaclrole),
-        'rights', ${explode('defaclacl')}) order by defaclobjtype, defaclrole), '[]') from pg_default_acl where defaclnamespace = space.oid),
-    'extensions', array(select extname from pg_extension where extnamespace = space.oid order by 1),
-    'referrers', array(select distinct pg_describe_object(classid, objid, 0) from referrer order by 1),
-    'references', array(select distinct pg_describe_object(classid, objid, 0) from reference
+        'rights', defaclacl::text[]) order by defaclobjtype, defaclrole), '[]') from pg_default_acl where defaclnamespace = space.oid),
+    'parts', array(
+      select case classid when 'pg_proc'::regclass then 'routines' when 'pg_type'::regclass then 'types' else 'others' end
+      from content where classid <> 'pg_class'::regclass
+      union select 'links' where exists (select from referrer)
+        or exists (select from reference where into_space <> quote_ident(nspname))
+      union select 'memberships' where pg_has_role(${scope}, current_user, 'member')
+        or exists (select from pg_auth_members where member = to_regrole(quote_ident(${scope})))
+      order by 1),
+    'extensions', ${part('others', 'array(select extname from pg_extension where extnamespace = space.oid order by 1)') || NONE},
+    'referrers', ${part('links', 'array(select pg_describe_object(classid, objid, 0) from referrer order by 1)') || NONE},
+    'references', ${
+      part(
+        'links',
+        `array(select distinct pg_describe_object(classid, objid, 0) from reference
       where into_space <> quote_ident(nspname) and into_space in (
-        select quote_ident(n.nspname) from pg_default_acl join pg_namespace n on n.oid = defaclnamespace, aclexplode(defaclacl) where grantee = (select oid from pg_roles where rolname = $2::text)) order by 1),
-    'foreignRoutines', array(select distinct pg_describe_object(refclassid, refobjid, 0) from reference
+        select quote_ident(n.nspname) from pg_default_acl join pg_namespace n on n.oid = defaclnamespace, aclexplode(defaclacl)
+        where grantee = to_regrole(quote_ident(${scope}))) order by 1)`,
+      ) || NONE
+    },
+    'foreignRoutines', ${
+      part(
+        'links',
+        `array(select distinct pg_describe_object(refclassid, refobjid, 0) from reference
       join pg_roles on pg_roles.oid = ${OWNER_OF_CODE}
-      where into_space <> quote_ident(nspname) and pg_roles.oid <> current_user::regrole and not rolsuper order by 1),
+      where into_space <> quote_ident(nspname) and pg_roles.oid <> current_user::regrole and not rolsuper order by 1)`,
+      ) || NONE
+    },
     'otherOwners', array(select distinct pg_get_userbyid(role)::text from (select nspowner as role union select owner from object) owners
       where not pg_has_role(current_user, role, 'usage') and role <> 'pg_database_owner'::regrole order by 1),
-    'creatorsInPublic', array(select distinct rolname::text from (select nspowner as role union select owner from object) owners
-      join pg_roles on pg_roles.oid = role join pg_namespace p on p.nspname = 'public' and p.oid <> space.oid
-      where role <> current_user::regrole and not rolsuper and rolname <> 'pg_database_owner'
-        and has_schema_privilege(role, p.oid, 'create') order by 1),
-    'rolesOfScope', array(select rolname::text from pg_roles where rolname <> $2 and pg_has_role($2::name, oid, 'member') order by 1),
-    'isKnown', ${isKnown}, 'reader', current_user) as facts
+    'rolesOfScope', ${
+      part(
+        'memberships',
+        `array(select rolname::text from pg_roles where rolname <> ${scope} and pg_has_role(${scope}, oid, 'member') order by 1)`,
+      ) || NONE
+    },
+    'isKnown', ${withRecords ? `${known('migrations')} or ${known('adoptions')}` : 'false'}, 'reader', current_user) as facts
   from space`
-
-/** Statements are named: planning them takes longer than running them. */
-const WITH_RECORDS = { name: 'tenantry adoption facts', text: facts(KNOWN) }
-const WITHOUT_RECORDS = { name: 'tenantry adoption facts without records', text: facts('false') }
-
-/** In a transaction. */
-export async function pin(client: pg.ClientBase): Promise<Pinned> {
-  const { rows } = await client.query<Pinned & pg.QueryResultRow>(PINNED)
-  return pinnedBy(rows)
 }
 
-/** @param rows of PINNED */
-export const pinnedBy = (rows: readonly { readonly hasRecords?: boolean }[] | undefined): Pinned => ({
-  hasRecords: rows?.[0]?.hasRecords === true,
-})
+const NONE = `'{}'::text[]`
 
-/** Returns undefined if the schema does not exist. In a transaction that is pinned. */
+/** Undefined if the schema does not exist. The facts lack something if their `parts` are not all in the query. */
+export function factsOf(rows: readonly { readonly facts?: any }[] | undefined): SchemaFacts | undefined {
+  const found = rows?.[0]?.facts
+  if (!found) return undefined
+  const parsed = <T extends { rights: string[] | null }>(one: T) => ({ ...one, rights: one.rights && parseRights(one.rights) })
+  return {
+    ...parsed(found),
+    objects: found.objects.map((object: any) => ({
+      ...parsed(object),
+      columns: object.columns.map(({ column, rights }: any) => ({ column, rights: parseRights(rights ?? []) })),
+    })),
+    defaults: found.defaults.map(parsed),
+  }
+}
+
+/** Whether a query with these parts has read everything. */
+export const hasAll = (parts: readonly Part[], facts: SchemaFacts): boolean =>
+  facts.parts.every((part) => parts.includes(part))
+
+/**
+ * Returns undefined if the schema does not exist. In a transaction, which is pinned afterwards.
+ *
+ * @param found result of `factsText` with these options, if it was run
+ */
 export async function readFacts(
   client: pg.ClientBase,
   schema: string,
   scopeRole: string,
-  { hasRecords }: Pinned,
+  options: FactsOptions,
+  found?: SchemaFacts,
 ): Promise<SchemaFacts | undefined> {
-  const { rows } = await client.query({
-    ...(hasRecords ? WITH_RECORDS : WITHOUT_RECORDS),
-    values: [schema, scopeRole],
-  })
-  return rows[0]?.facts
+  const { parts = [] } = options
+  const facts = found ?? factsOf((await runPinned(client, factsText(schema, scopeRole, options)))[0]?.rows)
+  if (!facts || hasAll(parts, facts)) return facts
+  return readFacts(client, schema, scopeRole, { ...options, parts: [...new Set([...parts, ...facts.parts])] })
+}
+
+/** Owners, other than the role of `url` and superusers, that may create objects in the schema `public`. */
+export async function creatorsInPublic(client: pg.ClientBase, schema: string, { owner, objects }: SchemaFacts) {
+  const { rows } = await client.query<{ role: string }>(
+    `select rolname as role from pg_roles join pg_namespace p on nspname = 'public' and nspname <> $1
+     where rolname = any($2) and rolname not in (current_user, 'pg_database_owner') and not rolsuper
+       and has_schema_privilege(pg_roles.oid, p.oid, 'create') order by 1`,
+    [schema, [owner, ...objects.map((one) => one.owner)]],
+  )
+  return rows.map(({ role }) => role)
 }

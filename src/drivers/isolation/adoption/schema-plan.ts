@@ -116,8 +116,16 @@ export function reasonsAgainst(
   ]
 }
 
-/** Facts that the operator should know, and that do not prevent the adoption. */
-export function warningsAbout(facts: SchemaFacts, { owner, scope }: Roles): string[] {
+/**
+ * Facts that the operator should know, and that do not prevent the adoption.
+ *
+ * @param creatorsInPublic owners that may create objects in the schema `public`
+ */
+export function warningsAbout(
+  facts: SchemaFacts,
+  { owner, scope }: Roles,
+  creatorsInPublic: readonly string[],
+): string[] {
   const all = [facts.rights, ...facts.objects.flatMap((one) => [one.rights ?? [], ...one.columns.map((c) => c.rights)])]
   const roles = new Set(all.flat().map(({ grantee }) => grantee))
   const owners = formerOwners(facts, owner)
@@ -130,7 +138,7 @@ export function warningsAbout(facts: SchemaFacts, { owner, scope }: Roles): stri
       (role) =>
         `the role "${role}" keeps its rights on rows, and can no longer change the structure: stop its migrations`,
     ),
-    ...facts.creatorsInPublic.map(
+    ...creatorsInPublic.map(
       (role) => `the role "${role}" may create objects in the schema "public" of this database: revoke CREATE from it`,
     ),
     ...others.map((role) => `the role "${role}" keeps its rights until they are revoked`),

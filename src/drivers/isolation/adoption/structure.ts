@@ -2,22 +2,29 @@
  * Describes the structure of a schema as one text for each object, without its name and owners: two schemas have the
  * same descriptions if the same migrations made them. Compares an existing schema with the result of migrations.
  */
-import type pg from 'pg'
+import pg from 'pg'
 import type { Difference } from '../../../tenants/isolation/adoption.ts'
-
-/** Statements are named: planning them takes longer than running them. */
-const NAME = 'tenantry adoption structure'
+import { runPinned } from '../transactions/pinned-text.ts'
+import { ALL_PARTS, type Part } from './schema-facts.ts'
 
 /** Definition of each object by its name: `column orders.note` is `text not null`. */
 export type Structure = ReadonlyMap<string, string>
 
 /**
+ * The query for `structureOf`. in a pinned text. Changes the search path of the transaction for its own functions.
+ *
  * Names of the schema's own objects are not qualified, because the schema is first in the search path. Constraints of
  * NOT NULL are part of their columns. Storage parameters and comments are not compared.
+ *
+ * @param searchPath with the schema first
+ * @param parts those of the schema's facts
  */
-const STRUCTURE = `
+export function structureText(schema: string, searchPath: string, parts: readonly Part[] = ALL_PARTS): string {
+  const [name, path] = [schema, searchPath].map((one) => pg.escapeLiteral(one)) as [string, string]
+  const part = (one: Part, text: string): string => (parts.includes(one) ? `union all ${text}` : '')
+  return `
   with space as materialized (
-    select n.oid from (select set_config('search_path', $2, true) offset 0) as path, pg_namespace n where nspname = $1::text),
+    select n.oid from (select set_config('search_path', ${path}, true) offset 0) as path, pg_namespace n where nspname = ${name}::text),
   member as materialized (
     select d.classid, d.objid from space
     join pg_depend d on d.refclassid = 'pg_namespace'::regclass and d.refobjid = space.oid and d.deptype = 'n'
@@ -64,13 +71,18 @@ const STRUCTURE = `
   select 'sequence ' || name, concat_ws(' ', seqtypid::regtype, 'start', seqstart, 'increment', seqincrement, 'from', seqmin, 'to', seqmax,
     'cache', seqcache, case when seqcycle then 'cycle' end)
   from relation join pg_sequence on seqrelid = relation.oid
-  union all
+  ${part(
+    'routines',
+    `
   select case prokind when 'a' then 'aggregate ' when 'p' then 'procedure ' else 'function ' end || p.oid::regprocedure,
     concat_ws(' ', pg_get_function_result(p.oid), lanname, provolatile, proparallel, case when proisstrict then 'strict' end,
       case when prosecdef then 'security definer' end, array_to_string(proconfig, ', '), pg_get_function_arguments(p.oid),
       coalesce(pg_get_function_sqlbody(p.oid), prosrc))
-  from member join pg_proc p on p.oid = objid join pg_language l on l.oid = prolang where classid = 'pg_proc'::regclass
-  union all
+  from member join pg_proc p on p.oid = objid join pg_language l on l.oid = prolang where classid = 'pg_proc'::regclass`,
+  )}
+  ${part(
+    'types',
+    `
   select 'type ' || t.oid::regtype, concat_ws(' ',
     case typtype when 'e' then 'enum ' || (select string_agg(quote_literal(enumlabel), ', ' order by enumsortorder) from pg_enum where enumtypid = t.oid)
       when 'd' then concat_ws(' ', format_type(typbasetype, typtypmod), case when typnotnull then 'not null' end, 'default ' || typdefault,
@@ -80,25 +92,30 @@ const STRUCTURE = `
         from pg_attribute where attrelid = typrelid and not attisdropped)
       when 'r' then (select 'range of ' || rngsubtype::regtype from pg_range where rngtypid = t.oid) else 'base type' end)
   from member join pg_type t on t.oid = objid where classid = 'pg_type'::regclass and typtype in ('b', 'c', 'd', 'e', 'r') and typelem = 0
-    and (typtype <> 'c' or (select relkind from pg_class where oid = typrelid) = 'c')
-  union all
+    and (typtype <> 'c' or (select relkind from pg_class where oid = typrelid) = 'c')`,
+  )}
+  ${part(
+    'others',
+    `
   select split_part(pg_describe_object(classid, objid, 0), ' ', 1) || ' ' || replace((pg_identify_object(classid, objid, 0)).identity,
-      quote_ident($1::text) || '.', ''), coalesce(pg_get_statisticsobjdef_columns(objid), '')
-  from member where classid not in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)`
+      quote_ident(${name}) || '.', ''), coalesce(pg_get_statisticsobjdef_columns(objid), '')
+  from member where classid not in ('pg_class'::regclass, 'pg_proc'::regclass, 'pg_type'::regclass)`,
+  )}`
+}
 
-/**
- * In a transaction that is pinned (schema-facts.ts). Changes its search path: the query sets the path for its own
- * functions. So its plan is made once, with the same path each time.
- *
- * @param searchPath with the schema first
- */
-export async function readStructure(client: pg.ClientBase, schema: string, searchPath: string): Promise<Structure> {
-  const { rows } = await client.query<{ object: string; definition: string }>({
-    name: NAME,
-    text: STRUCTURE,
-    values: [schema, searchPath],
-  })
-  return new Map(rows.map(({ object, definition }) => [object, definition.replaceAll(/\s+/g, ' ').trim()]))
+export const structureOf = (
+  rows: readonly { readonly object?: string; readonly definition?: string }[] = [],
+): Structure =>
+  new Map(rows.map(({ object = '', definition = '' }) => [object, definition.replaceAll(/\s+/g, ' ').trim()]))
+
+/** In a transaction. Changes its search path. */
+export async function readStructure(
+  client: pg.ClientBase,
+  schema: string,
+  searchPath: string,
+  parts?: readonly Part[],
+): Promise<Structure> {
+  return structureOf((await runPinned(client, structureText(schema, searchPath, parts)))[0]?.rows)
 }
 
 /** The objects of both that differ, in the order of their names. */

@@ -108,10 +108,16 @@ export function rowReasons(rowTables: RowTables, examined: Examined, roles: Role
   ]
 }
 
-export function rowWarnings(rowTables: RowTables, examined: Examined, roles: Roles): string[] {
+/** @param creatorsInPublic as of `warningsAbout` */
+export function rowWarnings(
+  rowTables: RowTables,
+  examined: Examined,
+  roles: Roles,
+  creatorsInPublic: readonly string[],
+): string[] {
   const name = columnName(rowTables.column)
   return [
-    ...warningsAbout(examined.facts, roles),
+    ...warningsAbout(examined.facts, roles, creatorsInPublic),
     ...(formerRoles(examined.facts, roles).length > 0
       ? ['former roles do not see rows of tables that later migrations create']
       : ['no other role has rights on the tables: an application that uses the role of `url` no longer sees rows']),
