@@ -142,7 +142,7 @@ export class Reservations {
   /** In the transaction that activates the tenant. Undefined if another process has done so. */
   async finish(
     { tenantId, adoptionId, name, metadata }: AdoptionRow,
-    schemaVersion: string | null,
+    schemaVersion: string,
   ): Promise<TenantRow | undefined> {
     const now = this.#kernel.clock.now()
     return this.#tables()

@@ -1,7 +1,7 @@
 /**
  * Adopts an existing schema or database as the storage of a tenant, in one transaction at its server:
  *
- *   lock of the storage, owners and rights ─► statements, structure, owners and rights again; meanwhile: abandoned?
+ *   lock of the storage ─► owners and rights ─► statements, links, structure, owners and rights again; meanwhile: abandoned?
  *     ─► comparison with the plan ─► records, commit
  *
  * - Each step is one round trip: a round trip takes as long as several statements.
@@ -11,7 +11,7 @@
  * - The second look at the catalog applies the rules to the result: an object that another session created meanwhile
  *   ends the adoption.
  */
-import pg from 'pg'
+import type pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import {
   type AdoptionRequest,
@@ -22,10 +22,12 @@ import {
 import type { StorageLocation } from '../../../tenants/isolation/location.ts'
 import { violationsIn } from '../audit/rules.ts'
 import { SCHEMA_RULES } from '../audit/schema-rules.ts'
+import { hasLinksText, linksOf, NO_LINKS, type SchemaLinks } from '../catalog/schema-links.ts'
+import { membersOf, membersText } from '../catalog/schema-members.ts'
 import { dropOwnLogin, makeOwnLogin } from '../roles/own-login-role.ts'
 import { placementIdentities } from '../roles/placement-identity.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
-import { pinnedText, type Results, runPinned } from '../transactions/pinned-text.ts'
+import { pinnedText, type Results, runGroups } from '../transactions/pinned-text.ts'
 import { type AloneOptions, aloneWithTimeout } from '../transactions/storage-lock.ts'
 import {
   type DatabaseFacts,
@@ -39,22 +41,8 @@ import {
 import { ExpectedStructures } from './expected-structure.ts'
 import { readRecord, recordText, restoreRecorded, rolesOf } from './records.ts'
 import { assertResult, digestOf, makeBaseObjects, NO_SUCH_DATABASE, orRejected } from './result.ts'
-import {
-  creatorsInPublic,
-  type FactsOptions,
-  factsOf,
-  factsText,
-  type Part,
-  readFacts,
-  type SchemaFacts,
-} from './schema-facts.ts'
-import {
-  adoptionStatements,
-  type Roles,
-  reasonsAgainst,
-  usersOf,
-  warningsAbout,
-} from './schema-plan.ts'
+import { creatorsInPublic, factsOf, factsTexts, type ReadFacts, readLinks, readOwnFacts } from './schema-facts.ts'
+import { adoptionStatements, type Roles, reasonsAgainst, usersOf, warningsAbout } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
 import {
   readStructure,
@@ -62,7 +50,7 @@ import {
   structureDifferences,
   structureOf,
   structureReasons,
-  structureText,
+  structureTexts,
 } from './structure.ts'
 
 /** Rules whose violations are warnings. The others are reasons, or the statements of the plan satisfy them. */
@@ -74,17 +62,20 @@ export type AdoptionKind =
   /** @param installation its id; called after the start of the driver */
   | { readonly of: 'database'; readonly installation: () => string }
 
-interface Examined {
-  readonly facts: SchemaFacts
+interface Examined extends ReadFacts {
   /** Of a whole database. */
   readonly database: DatabaseFacts | undefined
   readonly roles: Roles
-  /** Reasons against the adoption, without those of the structure. */
-  readonly reasons: readonly string[]
   /** Statements of the plan up to the change of all owners and rights of the schema. */
   readonly first: readonly string[]
   /** Those of the database, before and after the creation of the login. */
   readonly around: DatabaseStatements
+}
+
+interface Compared {
+  readonly links: SchemaLinks
+  readonly structure: Structure
+  readonly expected: Structure
 }
 
 export function storageAdoption(
@@ -108,15 +99,10 @@ export function storageAdoption(
 
   // The schema `tenantry` prevents the adoption of a whole database.
   const withRecords = kind.of === 'schema'
-  /** Parts that the previous schema needed: many schemas of one application are adopted. */
-  let parts: readonly Part[] = []
 
-  /** Settings and query with which a transaction begins that `examine` continues. */
-  function opening(storage: AdoptableStorage, request: AdoptionRequest) {
-    const options = { parts, withRecords }
-    const text = factsText(sourceOf(storage, request), storage.server.scopeRole, options)
-    return { options, first: pinnedText(text) }
-  }
+  /** The query with which a transaction begins that `examine` continues. */
+  const opening = (storage: AdoptableStorage, request: AdoptionRequest): string =>
+    pinnedText(membersText(sourceOf(storage, request)))
 
   const identities = async (): Promise<PlacementIdentities> =>
     kind.of === 'database' ? placementIdentities(placements()) : {}
@@ -126,89 +112,104 @@ export function storageAdoption(
     client: pg.ClientBase,
     storage: AdoptableStorage,
     request: AdoptionRequest,
-    placements: PlacementIdentities,
-    options: FactsOptions,
     opened: Results,
   ): Promise<Examined> {
     const source = sourceOf(storage, request)
-    const found = factsOf(opened.at(-1)?.rows)
-    const facts = found && (await readFacts(client, source, storage.server.scopeRole, options, found))
-    if (!facts) throw notAdoptable([`the schema "${source}" does not exist`])
-    parts = facts.parts
-    const roles = rolesOf(facts, storage)
+    const found = await readOwnFacts(client, source, withRecords, opened.at(-1)?.rows)
+    if (!found) throw notAdoptable([`the schema "${source}" does not exist`])
+    const { own } = found
+    const roles = rolesOf(own, storage)
     let database: DatabaseFacts | undefined
     let around: DatabaseStatements = { before: [], after: [], last: [] }
     if (kind.of === 'database') {
       database = await readDatabase(client, storage)
-      around = databaseStatements(database, source, storage, roles, usersOf(facts, roles), kind.installation())
+      around = databaseStatements(database, source, storage, roles, usersOf(own, roles), kind.installation())
     }
-    const reasons = [
-      ...(database ? databaseReasons(database, source, storage, placements) : []),
-      ...reasonsAgainst(source, facts, roles, { isWholeDatabase: database !== undefined }),
-    ]
-    return {
-      facts,
-      database,
-      roles,
-      reasons,
-      first: [...around.before, ...adoptionStatements(source, facts, roles)],
-      around,
-    }
+    return { ...found, database, roles, first: [...around.before, ...adoptionStatements(source, own, roles)], around }
   }
 
-  /** @param structure before or after the change of owners: it contains none */
+  /** Reasons against the adoption, without those of the structure. */
+  const reasonsOf = (
+    { own, database, roles }: Examined,
+    storage: AdoptableStorage,
+    request: AdoptionRequest,
+    placements: PlacementIdentities,
+    links: SchemaLinks,
+  ): string[] => {
+    const source = sourceOf(storage, request)
+    return [
+      ...(database ? databaseReasons(database, source, storage, placements) : []),
+      ...reasonsAgainst(source, { ...own, ...links }, roles, { isWholeDatabase: database !== undefined }),
+    ]
+  }
+
+  /** @param structure before or after the change of owners, as links: they contain none */
   function planOf(
-    { facts, database, reasons, first, around }: Examined,
-    { location, baseline, acceptDifferences }: AdoptionRequest,
-    structure: Structure,
-    expected: Structure,
+    examined: Examined,
+    storage: AdoptableStorage,
+    request: AdoptionRequest,
+    placements: PlacementIdentities,
+    { links, structure, expected }: Compared,
   ): Omit<StoragePlan, 'warnings'> {
+    const { own, database, first, around } = examined
+    const { location, baseline, acceptDifferences } = request
     const differences = baseline.length === 0 ? [] : structureDifferences(expected, structure, acceptDifferences)
-    const statements = [...first, ...around.after]
     const subject = [
       location,
       baseline,
       [...acceptDifferences].sort(),
-      facts,
+      { ...own, ...links },
       database,
       [...structure].sort(),
       around,
       first,
     ]
-    const digest = digestOf(subject)
     return {
-      reasons: [...reasons, ...structureReasons(structure, expected, differences)],
+      reasons: [
+        ...reasonsOf(examined, storage, request, placements, links),
+        ...structureReasons(structure, expected, differences),
+      ],
       differences,
-      statements,
-      digest,
+      statements: [...first, ...around.after],
+      digest: digestOf(subject),
     }
+  }
+
+  /** Links and structure, with a statement for each: an adoption reads them after the change of owners. */
+  async function readCompared(
+    client: pg.ClientBase,
+    { server, searchPathOf }: AdoptableStorage,
+    source: string,
+    { members }: Examined,
+    expected: Structure,
+  ): Promise<Compared> {
+    const links = await readLinks(client, members, source, server.scopeRole)
+    return { links, structure: await readStructure(client, members, source, searchPathOf(source)), expected }
   }
 
   return {
     plan: (request) =>
       orRejected(request.location.locator, async () => {
         const storage = at(request.location)
-        const { server, searchPathOf, schema } = storage
+        const { server, schema } = storage
         const source = sourceOf(storage, request)
         const expected = await structures.of(storage, request.baseline)
         const placements = await identities()
-        const { first, options } = opening(storage, request)
         const planned = async (client: pg.ClientBase, opened: Results) => {
-          const examined = await examine(client, storage, request, placements, options, opened)
-          const { facts, database, roles, around } = examined
-          const structure = await readStructure(client, source, searchPathOf(source), facts.parts)
-          await runPinned(client)
+          const examined = await examine(client, storage, request, opened)
+          const { own, database, roles, around } = examined
+          const compared = await readCompared(client, storage, source, examined, expected)
           const warnings = database
             ? databaseWarnings(database, source, schema)
             : await violationsIn(client, server, source, extensionsSchema, WARNING_RULES)
-          const plan = planOf(examined, request, structure, expected)
+          const plan = planOf(examined, storage, request, placements, compared)
           return {
             ...plan,
             statements: [...plan.statements, ...around.last],
-            warnings: [...warningsAbout(facts, roles, await creatorsInPublic(client, source, facts)), ...warnings],
+            warnings: [...warningsAbout(own, roles, await creatorsInPublic(client, source, own)), ...warnings],
           }
         }
-        const begin = `begin isolation level repeatable read, read only; ${first}`
+        const begin = `begin isolation level repeatable read, read only; ${opening(storage, request)}`
         return storage.owned((client) => inTransaction(client, (opened) => planned(client, opened), { begin }))
       }),
 
@@ -219,39 +220,41 @@ export function storageAdoption(
         const source = sourceOf(storage, request)
         const expected = await structures.of(storage, request.baseline)
         const placements = await identities()
-        const { first, options } = opening(storage, request)
         const adopted = async (client: pg.ClientBase, opened: Results): Promise<string> => {
-          const examined = await examine(client, storage, request, placements, options, opened)
-          const { facts, database, roles, reasons, around } = examined
-          const path = searchPathOf(source)
-          if (reasons.length > 0) {
-            const structure = await readStructure(client, source, path, facts.parts)
-            throw notAdoptable(planOf(examined, request, structure, expected).reasons)
+          const examined = await examine(client, storage, request, opened)
+          const { members, own, database, first, around } = examined
+          if (reasonsOf(examined, storage, request, placements, NO_LINKS).length > 0) {
+            const compared = await readCompared(client, storage, source, examined, expected)
+            throw notAdoptable(planOf(examined, storage, request, placements, compared).reasons)
           }
           if (database) await makeBaseObjects(client, server.scopeRole)
           const statements = [
-            ...examined.first,
+            first,
+            [hasLinksText(members, source, server.scopeRole)],
             // A routine that was replaced before its owner changed would run with the rights of the role of `url`.
-            structureText(source, path, facts.parts),
-            ...around.after,
-            factsText(schema, server.scopeRole, facts),
+            structureTexts(members, source, searchPathOf(source)),
+            around.after,
+            [membersText(schema)],
+            factsTexts(members, schema, false),
           ]
-          const [results] = await Promise.all([runPinned(client, ...statements), assertNotAbandoned()])
-          const structure = structureOf(results[examined.first.length]?.rows)
-          const plan = planOf(examined, request, structure, expected)
+          const [results] = await Promise.all([runGroups(client, statements), assertNotAbandoned()])
+          const [, linked, structure = [], , membersAfter, after = []] = results
+          const links = await linksOf(client, members, schema, server.scopeRole, linked?.[0]?.rows)
+          const compared = { links, structure: structureOf(structure), expected }
+          const plan = planOf(examined, storage, request, placements, compared)
           if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
           if (plan.digest !== digest) throw notAdoptable([CHANGED])
-          await assertResult(client, storage, roles, facts, factsOf(results.at(-1)?.rows), database !== undefined)
+          await assertResult(client, storage, examined, membersOf(membersAfter?.[0]?.rows), factsOf(after))
           if (database) await makeOwnLogin(server, client, locator)
           // The row of tenantry.storage_log (tenant, epoch, locator, state `current`) belongs into this transaction, once
           // servers keep that log.
           return pinnedText(
             ...around.last,
             migrator.baselineText(schema, request.baseline.at(-1)).text,
-            recordText(storage, adoptionId, facts, source, database),
+            recordText(storage, adoptionId, own, source, database),
           )
         }
-        await alone(storage, adopted, { first, last: (text) => text })
+        await alone(storage, adopted, { first: opening(storage, request), last: (text) => text })
       }),
 
     async settle(location, adoptionId, decide) {

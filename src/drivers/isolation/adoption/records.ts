@@ -5,7 +5,7 @@
 import pg from 'pg'
 import { runPinned } from '../transactions/pinned-text.ts'
 import { type DatabaseFacts, databaseRelease, type RecordedDatabase, readDatabase } from './database-plan.ts'
-import { readFacts, type SchemaFacts } from './schema-facts.ts'
+import { type OwnFacts, readOwnFacts } from './schema-facts.ts'
 import { type RecordedRights, type Roles, releaseStatements } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
 
@@ -26,7 +26,7 @@ export interface AdoptionRecord {
 export function recordText(
   { schema, tenantId }: AdoptableStorage,
   adoptionId: string,
-  { owner, rights, objects, defaults }: SchemaFacts,
+  { owner, rights, objects, defaults }: OwnFacts,
   source: string,
   database: DatabaseFacts | undefined,
 ): string {
@@ -55,24 +55,24 @@ export async function restoreRecorded(
   storage: AdoptableStorage,
   recorded: RecordedStorage,
 ): Promise<readonly string[]> {
-  const { schema, server, migrator } = storage
+  const { schema, migrator } = storage
   const { source, database } = recorded
   await client.query('delete from tenantry.adoptions where locator = $1', [schema])
   await migrator.forget(client, schema)
   if (source !== schema) {
     await client.query(`alter schema ${pg.escapeIdentifier(schema)} rename to ${pg.escapeIdentifier(source)}`)
   }
-  const facts = await readFacts(client, source, server.scopeRole, {})
-  if (!facts) return [] // the schema was dropped: nothing is left to restore
+  const found = await readOwnFacts(client, source, false)
+  if (!found) return [] // the schema was dropped: nothing is left to restore
   const statements = [
-    ...releaseStatements(source, facts, recorded, rolesOf(facts, storage)),
+    ...releaseStatements(source, found.own, recorded, rolesOf(found.own, storage)),
     ...(database ? databaseRelease(await readDatabase(client, storage), database) : []),
   ]
   await runPinned(client, ...statements)
   return statements
 }
 
-export const rolesOf = ({ reader }: SchemaFacts, { server }: AdoptableStorage): Roles => ({
+export const rolesOf = ({ reader }: OwnFacts, { server }: AdoptableStorage): Roles => ({
   owner: reader,
   scope: server.scopeRole,
 })

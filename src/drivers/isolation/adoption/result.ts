@@ -6,9 +6,10 @@ import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { NotAdoptable, notAdoptable } from '../../../tenants/isolation/adoption.ts'
+import { areSameMembers, type SchemaMembers } from '../catalog/schema-members.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { readDatabase } from './database-plan.ts'
-import { hasAll, type SchemaFacts } from './schema-facts.ts'
+import type { OwnFacts, ReadFacts } from './schema-facts.ts'
 import { adoptionStatements, type Roles } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure, structureDifferences } from './structure.ts'
@@ -36,34 +37,31 @@ export async function makeBaseObjects(client: pg.ClientBase, scopeRole: string):
 export async function assertStructure(
   client: pg.ClientBase,
   { searchPathOf }: AdoptableStorage,
+  members: SchemaMembers,
   source: string,
   examined: Structure,
 ): Promise<void> {
-  const structure = await readStructure(client, source, searchPathOf(source))
+  const structure = await readStructure(client, members, source, searchPathOf(source))
   if (structureDifferences(examined, structure, []).length > 0) throw notAdoptable([CHANGED])
 }
 
 /**
- * The rules apply to the result: its own plan has nothing to do.
+ * The rules apply to the result: its own plan has nothing to do, and no object was created or dropped.
  *
- * @param before facts whose parts the query of the result has
- * @param after facts of the result
+ * @param members those of the result, as `own`
  */
 export async function assertResult(
   client: pg.ClientBase,
   storage: AdoptableStorage,
-  roles: Roles,
-  before: SchemaFacts,
-  after: SchemaFacts | undefined,
-  isDatabase: boolean,
+  examined: ReadFacts & { readonly roles: Roles; readonly database: unknown },
+  members: SchemaMembers | undefined,
+  own: OwnFacts | undefined,
 ): Promise<void> {
   const { schema } = storage
-  const isComplete = after && hasAll(before.parts, after) && adoptionStatements(schema, after, roles).length === 0
-  const links = after ? [after.referrers, after.references, after.foreignRoutines, after.extensions].flat() : []
-  const others = isDatabase ? (await readDatabase(client, storage)).occupied : []
-  if (!isComplete || links.length > 0 || others.some((one) => ![schema, 'tenantry'].includes(one))) {
-    throw notAdoptable([CHANGED])
-  }
+  const isComplete = own && adoptionStatements(schema, own, examined.roles).length === 0
+  const others = examined.database ? (await readDatabase(client, storage)).occupied : []
+  const isAlone = others.every((one) => [schema, 'tenantry'].includes(one))
+  if (!isComplete || !isAlone || !areSameMembers(examined.members, members)) throw notAdoptable([CHANGED])
 }
 
 export const NO_SUCH_DATABASE = '3D000'

@@ -58,7 +58,9 @@ export const parseRights = (items: readonly string[]): Right[] =>
         }
       })
     })
-    .sort((a, b) => (keyOf(a) + a.grantor < keyOf(b) + b.grantor ? -1 : 1))
+    .sort((a, b) => compare(a.grantee, b.grantee) || compare(a.privilege, b.privilege) || compare(a.grantor, b.grantor))
+
+const compare = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
 
 /** The place of a right in `grant … on …`. */
 export interface RightTarget {
@@ -79,7 +81,7 @@ export function afterOwnerChange(all: readonly Right[], from: string, to: string
   const changed = new Map<string, Right>()
   for (const right of all) {
     const one = { ...right, grantee: renamed(right.grantee), grantor: renamed(right.grantor) }
-    const key = `${keyOf(one)} ${one.grantor}`
+    const key = `${keyOf(one)}\0${one.grantor}`
     changed.set(key, { ...one, isGrantable: one.isGrantable || changed.get(key)?.isGrantable === true })
   }
   return [...changed.values()]
@@ -119,7 +121,7 @@ export function rightStatements(
   ]
 }
 
-const keyOf = ({ grantee, privilege }: RequiredRight): string => JSON.stringify([grantee, privilege])
+const keyOf = ({ grantee, privilege }: RequiredRight): string => `${privilege}/${grantee}`
 
 /** One statement for each grantee. */
 const statements = (

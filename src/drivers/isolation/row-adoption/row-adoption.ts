@@ -17,7 +17,7 @@ import { CHANGED, storageAdoption } from '../adoption/adoption.ts'
 import { ExpectedStructures } from '../adoption/expected-structure.ts'
 import { readRecord, rolesOf } from '../adoption/records.ts'
 import { assertStructure, digestOf, orRejected } from '../adoption/result.ts'
-import { creatorsInPublic, readFacts, type SchemaFacts } from '../adoption/schema-facts.ts'
+import { creatorsInPublic, readFacts, readOwnFacts } from '../adoption/schema-facts.ts'
 import { adoptionStatements, type Roles } from '../adoption/schema-plan.ts'
 import type { AdoptableStorage } from '../adoption/storage.ts'
 import { readStructure, type Structure, structureDifferences, structureReasons } from '../adoption/structure.ts'
@@ -61,15 +61,12 @@ export function rowAdoption(
     storage.owned((client) => aloneWithTimeout(client, schema, () => work(client)))
   const { settle } = storageAdoption(at, { of: 'schema' }, undefined, () => ({}))
 
-  async function pinnedFacts(client: pg.ClientBase, scopeRole: string): Promise<SchemaFacts | undefined> {
-    return readFacts(client, schema, scopeRole, { withRecords: true })
-  }
-
   async function read(client: pg.ClientBase, { server }: AdoptableStorage): Promise<Examined> {
-    const facts = await pinnedFacts(client, server.scopeRole)
+    const found = await readFacts(client, schema, server.scopeRole, { withRecords: true })
     const rowFacts = await readSchema(client, schema, server.scopeRole, column)
-    if (!facts || !rowFacts) throw notAdoptable([`the schema "${schema}" does not exist`])
-    return { facts, rowFacts, tables: await readTables(client, rowTables) }
+    if (!found || !rowFacts) throw notAdoptable([`the schema "${schema}" does not exist`])
+    const { members, ...facts } = found
+    return { members, facts, rowFacts, tables: await readTables(client, rowTables) }
   }
 
   async function examine(
@@ -82,7 +79,7 @@ export function rowAdoption(
     const examined = await read(client, storage)
     const { facts, rowFacts, tables } = examined
     const roles = rowRoles(examined, facts.reader, scopeRole)
-    const structure = await readStructure(client, schema, storage.searchPathOf(schema))
+    const structure = await readStructure(client, examined.members, schema, storage.searchPathOf(schema))
     // The rules of row level security check the tenant column, which the adoption changes.
     const columns = new Set(tables.flatMap(({ column: found, columnObject }) => (found?.hasType ? [columnObject] : [])))
     const all = baseline.length === 0 ? [] : structureDifferences(expected, structure, acceptDifferences)
@@ -153,13 +150,13 @@ export function rowAdoption(
           if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
           if (plan.digest !== digest) throw notAdoptable([CHANGED])
           await runPinned(client, ...statements.owners)
-          await assertStructure(client, storage, schema, found.structure)
+          await assertStructure(client, storage, found.members, schema, found.structure)
           await runPinned(client, ...statements.columns)
           const policies = formerPolicies(found.facts, roles)
           if (policies.length > 0) await queryPinned(client, hardenPolicies(schema, policies))
           await protectAll(client, storage)
-          const after = await pinnedFacts(client, server.scopeRole)
-          if (!after || adoptionStatements(schema, after, roles).length > 0) throw notAdoptable([CHANGED])
+          const after = await readOwnFacts(client, schema, false)
+          if (!after || adoptionStatements(schema, after.own, roles).length > 0) throw notAdoptable([CHANGED])
           await forgetRows(client, plan.tenants)
           await migrator.recordBaseline(client, schema, request.baseline.at(-1))
           await client.query(

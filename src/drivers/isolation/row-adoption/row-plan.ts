@@ -19,6 +19,7 @@ import {
   warningsAbout,
 } from '../adoption/schema-plan.ts'
 import type { RowTables } from '../audit/orphaned-rows.ts'
+import type { SchemaMembers } from '../catalog/schema-members.ts'
 import type { Finding } from '../row-security/rules.ts'
 import { faultsOf, isTenants, repairsOf, rightsOf, warningsOf } from '../row-security/rules.ts'
 import { formerDefinition, type SchemaFacts as RowFacts } from '../row-security/sql.ts'
@@ -32,6 +33,7 @@ export interface RecordedRows extends RecordedRights {
 }
 
 export interface Examined {
+  readonly members: SchemaMembers
   readonly facts: SchemaFacts
   readonly rowFacts: RowFacts
   readonly tables: readonly RowTable[]

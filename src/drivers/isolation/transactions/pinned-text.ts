@@ -4,8 +4,9 @@
  */
 import type pg from 'pg'
 
-/** A query of the catalog takes longer to compile than to run. */
-const PIN = ['set local search_path = pg_catalog', 'set local jit = off']
+export const PINNED_PATH = 'set local search_path = pg_catalog'
+/** Queries of the catalog take longer to compile, and to plan with merge joins, than to run. */
+const PIN = [PINNED_PATH, 'set local jit = off', 'set local enable_mergejoin = off']
 
 export type Results = readonly pg.QueryResult[]
 
@@ -16,4 +17,10 @@ export const pinnedText = (...statements: readonly string[]): string => [...PIN,
 export async function runPinned(client: pg.ClientBase, ...statements: readonly string[]): Promise<Results> {
   const results = await client.query(pinnedText(...statements))
   return (results as unknown as Results).slice(PIN.length)
+}
+
+/** The same for groups of statements: returns the results of each group. */
+export async function runGroups(client: pg.ClientBase, groups: readonly (readonly string[])[]): Promise<Results[]> {
+  const results = [...(await runPinned(client, ...groups.flat()))]
+  return groups.map(({ length }) => results.splice(0, length))
 }
