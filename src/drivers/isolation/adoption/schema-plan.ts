@@ -116,11 +116,7 @@ export function reasonsAgainst(
   ]
 }
 
-/**
- * Facts that the operator should know, and that do not prevent the adoption.
- *
- * @param creatorsInPublic owners that may create objects in the schema `public`
- */
+/** Facts that do not prevent the adoption. @param creatorsInPublic owners that may create objects in the schema `public` */
 export function warningsAbout(facts: OwnFacts, { owner, scope }: Roles, creatorsInPublic: readonly string[]): string[] {
   const all = [facts.rights, ...facts.objects.flatMap((one) => [one.rights ?? [], ...one.columns.map((c) => c.rights)])]
   const roles = new Set(all.flat().map(({ grantee }) => grantee))
