@@ -64,8 +64,10 @@ export class Reservations {
     { name, metadata, digest }: ReservationRequest,
   ): Promise<AdoptionRow | undefined> {
     const { tenantId, isolation, placement, locator } = location
+    const { database, clock } = this.#kernel
     const [adoptionId, migrations, state] = [uuidv7(), [...baseline], 'adopting' as const]
-    const { rows } = await this.#kernel.database.sql(
+    const isDurable = placement !== BACKOFFICE_SERVER || database.inTransaction
+    const { rows } = await database.sql(
       `with reserved as (
          insert into multitenancy.tenants as t (id, name, status, metadata, domains, isolation, placement, locator, epoch, last_epoch,
            created_at, updated_at, deleted_at, purged_at)
@@ -76,7 +78,7 @@ export class Reservations {
        insert into multitenancy.adoptions (tenant_id, adoption_id, isolation, placement, locator, state, name, metadata, migrations,
          digest, was_released, lease_until)
        select $1, $2, $3, $4, $5, '${state}', $6, $7, $8, $9, was_released, now() + ${LEASE}
-       from reserved${placement === BACKOFFICE_SERVER ? `, ${WITHOUT_WAITING}` : ''}
+       from reserved${isDurable ? '' : `, ${WITHOUT_WAITING}`}
        returning was_released as "wasReleased", lease_until as "leaseUntil", created_at as "createdAt"`,
       [
         tenantId,
@@ -88,7 +90,7 @@ export class Reservations {
         JSON.stringify(metadata),
         migrations,
         digest,
-        this.#kernel.clock.now(),
+        clock.now(),
         releasedLocator(tenantId),
       ],
     )
