@@ -202,6 +202,27 @@ test('doctor --fix beside a service with other settings exits with 2, unless the
   expect((await kernel.processes.list()).map(({ isThis }) => isThis)).toEqual([true])
 })
 
+test('another application key than that of a live process is a conflict of settings, and a wrong key without one', async () => {
+  const appKey = Buffer.alloc(32, 9).toString('base64')
+  const first = await started({ isolation: [schemaPg()] })
+  const conflict = {
+    code: 'E_SETTINGS_CONFLICT',
+    message: expect.stringMatching(/\n {2}appKey: \w+ here, \w+ there\n/),
+  }
+  await expect(started({ isolation: [schemaPg()], appKey })).rejects.toMatchObject(conflict)
+  const app = await fileWith({ isolation: ['schema-pg'], migrations: './migrations', satellites: [] })
+  const listed = () =>
+    inProcess({ ...installation.env, TENANTRY_APP_KEY: appKey }).start(['tenant:list', '--app', app], {
+      isAlone: true,
+      stdin: '',
+    }).ended
+  expect(await listed()).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('E_SETTINGS_CONFLICT') })
+  await first.stop()
+  const wrong = { code: 'E_CONFIGURATION', message: expect.stringContaining('do not decrypt the secrets') }
+  await expect(started({ isolation: [schemaPg()], appKey })).rejects.toMatchObject(wrong)
+  expect(await listed()).toMatchObject({ code: 2, stderr: expect.stringContaining('does not decrypt the secrets') })
+})
+
 test('tenant:adopt with other drivers and without the migrations of the application exits with 2 and creates no tenant', async () => {
   const { kernel, tenants } = await started({ isolation: [schemaPg(), databasePg()] })
   await kernel.database.sql('create schema legacy create table notes (id int primary key)')
