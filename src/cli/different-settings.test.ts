@@ -179,6 +179,20 @@ test('JSON and TypeScript form of one definition give equal settings', async () 
   expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
 })
 
+test('a short definition and its JSON form, which names satellites and backups, give equal settings', async () => {
+  const migrations = './migrations'
+  const { directory, database } = installation
+  const definition = { isolation: ['schema-pg' as const], migrations: join(directory, migrations) }
+  await started({ ...definition, database: { url: database.url } })
+  const app = await fileWith({ isolation: ['schema-pg'], migrations, satellites: [], backups: false })
+  expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
+  const other = await fileWith({ isolation: ['schema-pg'], migrations })
+  const { stdout } = await run('processes', '--json', '--app', other)
+  const [{ differences }] = JSON.parse(stdout).data as [{ differences: { setting: string }[] }]
+  const groups = new Set(differences.map(({ setting }) => setting.split('.')[0]))
+  expect([...groups]).toEqual(['backups', 'satellites'])
+})
+
 test('a command that reads tables which a service with other settings has not created exits with 2', async () => {
   const { kernel } = await started({ isolation: [schemaPg()] })
   const app = await fileWith({ isolation: ['schema-pg'] })
