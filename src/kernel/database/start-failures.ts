@@ -1,7 +1,10 @@
 /** Explains errors of PostgreSQL at a start: what to check in the configuration. Messages contain no URL, which has a password. */
-import { DependencyUnavailable, type TenancyError } from '../base/errors.ts'
+import { DependencyUnavailable, defineError, type TenancyError } from '../base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from './availability.ts'
 import { isTlsFailure } from './tls-failure.ts'
+
+/** A start or command cannot use its configuration. */
+export const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'Invalid configuration')
 
 export const POSTGRES_URL = /^postgres(ql)?:\/\/.+/
 export const NOT_A_POSTGRES_URL = 'must be a URL such as postgres://user:password@host:5432/database'
