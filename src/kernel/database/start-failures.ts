@@ -42,7 +42,8 @@ export function unreachable(error: unknown): TenancyError | undefined {
 /** The error of a start, or a clearer one in its place. */
 export function explained(error: unknown): unknown {
   const hint = HINTS[sqlState(error) ?? '']
-  return hint ? withHint(error, hint) : (unreachable(error) ?? error)
+  if (hint) return InvalidConfiguration(`${textOf(error)}. ${hint}`, { cause: error })
+  return unreachable(error) ?? error
 }
 
 /** Adds a sentence to the message of an error, once. */
