@@ -23,7 +23,7 @@ test.each<readonly [string, string, RegExp]>([
     /refers from rows of app\.tasks to rows of app\.projects/,
   ],
   ['a table without the column', 'create table log (line text)', /"app"."log": has no column "org_id"/],
-  ['a column of another type', 'alter table tasks alter org_id type bigint', /"app"."tasks" "org_id" is bigint/],
+  ['a column of another type', 'alter table tasks alter org_id type bigint', /"app"."tasks": "org_id" is bigint/],
   [
     'a policy that all roles have',
     'create policy everyone on tasks using (true)',
@@ -37,12 +37,12 @@ test.each<readonly [string, string, RegExp]>([
   [
     'a view with the rights of its owner',
     'create view every as select * from tasks',
-    /view "app"."every" reads with the rights of its owner/,
+    /view "app"."every": reads with the rights of its owner/,
   ],
   [
     'a materialized view',
     'create materialized view every as select * from tasks',
-    /materialized view "app"."every" row level security does not apply/,
+    /materialized view "app"."every": row level security does not apply/,
   ],
   [
     'a SECURITY DEFINER function',
