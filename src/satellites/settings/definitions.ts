@@ -5,6 +5,8 @@ import { parsed, toJson } from '../../kernel/base/validate.ts'
 import { type HostSchema, isSchema, toMarkedSchema, type ZodSchema } from '../../kernel/declarations/host-schema.ts'
 
 const FORMS = 'must be a Zod schema, secret(schema), or a JSON Schema with supported keywords'
+/** An error of the schema could contain a part of the value. */
+const INVALID_SECRET = 'does not match the definition of the secret'
 const MAX_BYTES = 64 * 1024
 
 export const SettingName = z
@@ -62,11 +64,13 @@ function schemaOf(name: string, given: SettingDefinition | undefined): Omit<Defi
 }
 
 /** The JSON text of a valid value. @throws E_INVALID_REQUEST */
-export function toText({ schema }: Defined, value: unknown, where = 'value'): string {
+export function toText({ schema, isSecret }: Defined, value: unknown, where = 'value'): string {
   const text = toJson(value, where)
   if (text === undefined) throw invalid([{ path: where, message: 'must be a JSON value' }])
   if (Buffer.byteLength(text) > MAX_BYTES) throw invalid([{ path: where, message: 'must be at most 64 KiB of JSON' }])
-  parsed(schema, JSON.parse(text), where)
+  const plain: unknown = JSON.parse(text)
+  if (!isSecret) parsed(schema, plain, where)
+  else if (!schema.safeParse(plain).success) throw invalid([{ path: where, message: INVALID_SECRET }])
   return text
 }
 
