@@ -78,7 +78,7 @@ function sections(text: string, path: string): { up: string; down?: string } {
   const up = section('up')
   if (before.replace(/--.*$/gm, '').trim() || !up)
     throw InvalidConfiguration(
-      `Migration ${path} must start with the line \`-- up\`, statements below it. A section \`-- down\` is optional.`,
+      `Migration ${path} must start with the line \`-- up\`, followed by its statements. A section \`-- down\` is optional.`,
     )
   return { up, down: section('down') || undefined }
 }
