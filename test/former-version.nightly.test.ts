@@ -1,6 +1,6 @@
 /**
  * Runs the last release and the present version on one installation: a rolling upgrade and the way back. The release
- * runs as published (`test/releases/<version>/program.tgz`), with present dependencies.
+ * runs as published (`test/releases/<version>/program.tgz`), with present dependencies where it does not bundle them.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
