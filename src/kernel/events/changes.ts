@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { parsed } from '../base/validate.ts'
 import { joinedOutbox } from '../outbox/joining.ts'
 import { eachEntry, type OutboxEntry, outboxEntry } from '../outbox/kinds.ts'
+import type { CallOptions } from '../outbox/once.ts'
 import { type Events, event } from './events.ts'
 
 const image = z.record(z.string(), z.unknown()).nullable()
@@ -32,14 +33,16 @@ export type Change = z.input<typeof ChangeRecorded.own>
 const KIND = 'changes.record'
 
 /**
- * Records a change in the transaction in progress: that of the backoffice, or that of the tenant.
+ * Records a change in the transaction in progress: that of the backoffice, or that of the tenant. With an `id`, a repeated call records
+ * nothing.
  *
  * @throws E_INVALID_REQUEST with each wrong member, such as `change.action`
  */
-export async function recordChange(events: Events, change: Change): Promise<void> {
+export async function recordChange(events: Events, change: Change, { id }: CallOptions = {}): Promise<void> {
   const valid = parsed(ChangeRecorded.own, change, 'change')
   const outbox = joinedOutbox(change.tenantId)
-  if (outbox) await outbox.post(KIND, valid)
+  if (outbox) await outbox.post(KIND, valid, id)
+  else if (id !== undefined) await events.publishOnce(ChangeRecorded, valid, { tenantId: valid.tenantId, id })
   else await events.publish(ChangeRecorded, valid)
 }
 

@@ -6,6 +6,7 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import type { CallOptions } from '../../kernel/outbox/once.ts'
 import { Listener, type ListenerDependencies, type ListenOptions } from './listener.ts'
 import type { Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
@@ -134,9 +135,9 @@ export class Webhooks<Events extends object = object> {
   }
 
   /**
-   * Sends an event of a tenant to all matching subscriptions. Inside `tenancy.transaction` the event is sent if the transaction
-   * commits, and inside `transaction` of the tenant's handle, too. The payload has 1 MiB as JSON at most; there, 256 KiB.
-   * @returns the ids of the deliveries; empty inside a tenant's transaction, after whose commit they are created
+   * Sends an event of a tenant to all matching subscriptions; inside `tenancy.transaction` or `transaction` of the tenant's handle, if it
+   * commits. The payload has 1 MiB as JSON at most; in the latter, 256 KiB. With an `id`, a repeated call sends nothing.
+   * @returns the ids of the deliveries; empty for a repeated call and inside a tenant's transaction, after whose commit they are created
    * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`, also for an undeclared event
    * @example await webhooks.dispatch('acme', 'order.paid', { orderId: '1001', total: 4_200 })
    */
@@ -144,8 +145,9 @@ export class Webhooks<Events extends object = object> {
     tenantId: string,
     event: Event,
     payload: PayloadOf<Events, Event>,
+    options?: CallOptions,
   ): Promise<string[]> {
-    return this.#dispatch.dispatch(tenantId, event, payload)
+    return this.#dispatch.dispatch(tenantId, event, payload, options)
   }
 
   /**
@@ -232,8 +234,7 @@ export class Webhooks<Events extends object = object> {
 
   /**
    * Sends due deliveries until none are left, also concurrently with workers. Returns the number of requests.
-   * @param onSent called after each request
-   * @throws `E_DEPENDENCY_UNAVAILABLE` if the database is unavailable
+   * @param onSent called after each request @throws `E_DEPENDENCY_UNAVAILABLE` if the database is unavailable
    * @example const sent = await webhooks.retry(AbortSignal.timeout(60_000))
    */
   async retry(signal?: AbortSignal, onSent: () => void = () => undefined): Promise<number> {
@@ -276,8 +277,7 @@ export class Webhooks<Events extends object = object> {
   }
 
   /**
-   * Streams the attempts of a tenant.
-   * @throws `E_TENANT_NOT_FOUND`
+   * Streams the attempts of a tenant. Errors: `E_TENANT_NOT_FOUND`.
    * @example for await (const { event, status } of webhooks.tail('acme', { signal })) console.log(event, status)
    */
   tail(tenantId: string, options: TailOptions): AsyncGenerator<TailedAttempt> {

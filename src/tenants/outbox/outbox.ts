@@ -58,8 +58,8 @@ export class Outbox {
   }
 
   /** The statement that posts an entry in a tenant's transaction. */
-  statement({ outbox }: IsolationDriver, tenantId: string, kind: string, payload: object): PostStatement {
-    return outbox.post(newEntry(this.#kernel, tenantId, kind, payload))
+  statement({ outbox }: IsolationDriver, tenantId: string, kind: string, payload: object, id?: string): PostStatement {
+    return outbox.post(newEntry(this.#kernel, tenantId, kind, payload, id))
   }
 
   /** Prepares the storage for statements that post. `E_DEPENDENCY_UNAVAILABLE` */

@@ -7,6 +7,7 @@ import { invalid } from '../../kernel/base/errors.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { Secrets } from '../../kernel/crypto/crypto.ts'
 import { isValidPostgresJson } from '../../kernel/database/postgres-text.ts'
+import { checkCallId } from '../../kernel/outbox/once.ts'
 import type { Tracing } from '../../kernel/resilience/tracing.ts'
 import { MAX_ENTRY_BYTES, type NewEntry, type PostedEntry } from '../isolation/outbox.ts'
 
@@ -27,8 +28,9 @@ export function newEntry(
   tenantId: string,
   kind: string,
   content: object,
+  id = uuidv7(),
 ): NewEntry {
-  const id = uuidv7()
+  checkCallId(id)
   const payload = toJson(content)
   if (!isValidPostgresJson(currentContext())) {
     throw invalid([{ path: 'context', message: 'must not contain NUL or an unpaired surrogate' }])
