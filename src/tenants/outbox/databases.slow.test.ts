@@ -146,8 +146,10 @@ test('entries of a program with its own connection are applied: by a worker, or 
 
 test('the oldest entry of a marked database is in the gauge, and a finding after ten minutes', async () => {
   const { outbox } = posting.tenants
-  const late = async () => (await Array.fromAsync(outboxDiagnosis.examine(outbox, undefined as never))).map(({ code }) => code)
+  const late = async () =>
+    (await Array.fromAsync(outboxDiagnosis.examine(outbox, undefined as never))).map(({ code }) => code)
   expect(await outbox.oldestSeconds()).toEqual(new Map([['main', 0]]))
+  advance(TRUSTED_MS)
   await post(7)
   expect((await outbox.oldestSeconds()).get('main')).toBeGreaterThan(0)
   expect(await late()).toEqual([])
