@@ -11,8 +11,8 @@ export const postTrack = (outbox: JoinedOutbox, quota: string, amount: number): 
   outbox.post(TRACK, { quota, amount })
 
 interface Tracking {
-  /** Rejects while the store is unavailable, under any policy. */
-  snapshot(tenantId: string): Promise<unknown>
+  /** Rejects while the store is unavailable. */
+  ping(): Promise<void>
   trackAfterCommit(tenantId: string, quota: string, amount: number): void
 }
 
@@ -22,7 +22,6 @@ interface Tracking {
  */
 export const postedTracks = outboxEntry(TRACK, Track, async (quotas: Tracking, entries) => {
   for (const { payload } of entries) checkTakes([{ name: payload.quota, amount: payload.amount, limit: null }])
-  const [first] = entries
-  if (first) await quotas.snapshot(first.tenantId)
+  await quotas.ping()
   for (const { tenantId, payload } of entries) quotas.trackAfterCommit(tenantId, payload.quota, payload.amount)
 })

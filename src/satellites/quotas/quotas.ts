@@ -43,13 +43,13 @@ import { knownTenant, usableTenant } from './tenants.ts'
 import { UsageRecords } from './usage-records.ts'
 
 type UsageMode = 'track' | 'consume'
-
 type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 
 export class Quotas<Quota extends string = string> {
   readonly counts = new DecisionCounts()
   readonly alerts: Alerts
   readonly usageRecords: UsageRecords
+  readonly ping = (): Promise<void> => this.#kernel.store.ping()
   readonly #kernel: Kernel
   readonly #tenants: KnownTenants
   readonly #hasHeaders: boolean
