@@ -8,7 +8,7 @@
  */
 import pg from 'pg'
 import { NotAdoptable } from '../../tenants/isolation/adoption.ts'
-import { type IsolationDriver, importsNotSupported } from '../../tenants/isolation/driver.ts'
+import { type DropOptions, type IsolationDriver, importsNotSupported } from '../../tenants/isolation/driver.ts'
 import { auditRowTables } from './audit/audit.ts'
 import { countRows, orphanedRows, type RowTables } from './audit/orphaned-rows.ts'
 import { assertSameLabel, copyInRows, type RowStorage, stagingSchemaOf } from './copy/copy-in-shared.ts'
@@ -89,7 +89,7 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
         return storage.migrating((client, read) => migrator.install(client, schema, searchPath, read))
       },
 
-      drop: (storage) => dropRows(storage, column),
+      drop: (storage, options) => dropRows(storage, column, options),
 
       inventory: (server) =>
         server.ownedWithTimeout(async (client) => {
@@ -100,8 +100,10 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
           return (await client.query(FENCED_LOCATORS)).rows
         }),
 
-      rowsOf: (server, tenantId, locators) =>
-        countRows(server, rows, [tenantId, ...locators.map((locator) => labelAside({ tenantId, locator }))]),
+      rowsOf(server, tenantId, locators, { beforeDrop }) {
+        const aside = locators.map((locator) => labelAside({ tenantId, locator }))
+        return countRows(server, rows, beforeDrop ? aside : [tenantId, ...aside])
+      },
 
       fence: (storage) =>
         storage.server.ownedWithTimeout((client) =>
@@ -209,7 +211,7 @@ const enter = (storage: TenantStorage, signal = new AbortController().signal): P
  * The drop waits for an import of this tenant and for migrations, but not for imports of other tenants. A transaction
  * from before the fence could commit rows after the deletion, so the location that it reaches is drained.
  */
-async function dropRows(storage: TenantStorage, column: TenantColumn): Promise<void> {
+async function dropRows(storage: TenantStorage, column: TenantColumn, { onRows }: DropOptions = {}): Promise<void> {
   const { server, schema, searchPath } = storage
   const tenant = await server.owned((client) => labelOf(client, storage))
   const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
@@ -227,7 +229,10 @@ async function dropRows(storage: TenantStorage, column: TenantColumn): Promise<v
   if (tenant === storage.tenantId) await drainTransactions(server, tenant)
   await alone(async (client) => {
     await fence(client, tenant) // An import may have written rows between the two steps.
-    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole, column })
+    const isCounted = onRows !== undefined && tenant === storage.tenantId // a search counts the rows of other labels
+    const rows = { tenant, searchPath, scopeRole: server.scopeRole, column, isCounted }
+    const deleted = await deleteTenantRows(client, schema, rows)
     await leave(client, storage)
+    if (isCounted) await onRows(deleted)
   })
 }
