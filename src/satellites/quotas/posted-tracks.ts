@@ -12,7 +12,7 @@ export const postTrack = (outbox: JoinedOutbox, quota: string, amount: number): 
 
 interface Tracking {
   /** Rejects while the store is unavailable. */
-  ping(): Promise<void>
+  readCounter(tenantId: string, quota: string): Promise<unknown>
   trackAfterCommit(tenantId: string, quota: string, amount: number): void
 }
 
@@ -22,6 +22,7 @@ interface Tracking {
  */
 export const postedTracks = outboxEntry(TRACK, Track, async (quotas: Tracking, entries) => {
   for (const { payload } of entries) checkTakes([{ name: payload.quota, amount: payload.amount, limit: null }])
-  await quotas.ping()
+  const [first] = entries
+  if (first) await quotas.readCounter(first.tenantId, first.payload.quota)
   for (const { tenantId, payload } of entries) quotas.trackAfterCommit(tenantId, payload.quota, payload.amount)
 })

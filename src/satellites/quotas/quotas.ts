@@ -49,7 +49,7 @@ export class Quotas<Quota extends string = string> {
   readonly counts = new DecisionCounts()
   readonly alerts: Alerts
   readonly usageRecords: UsageRecords
-  readonly ping = (): Promise<void> => this.#kernel.store.ping()
+  readonly readCounter = (tenantId: string, quota: string) => this.#kernel.store.counters.read(tenantId, quota)
   readonly #kernel: Kernel
   readonly #tenants: KnownTenants
   readonly #hasHeaders: boolean
