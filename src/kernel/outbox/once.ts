@@ -1,10 +1,14 @@
 /** Calls with an id of the caller: repeated calls have one effect, as entries of an outbox with one id. */
 import { z } from 'zod'
 import { parsed } from '../base/validate.ts'
-import type { Database } from '../database/database.ts'
+
+interface Backoffice {
+  transaction<T>(work: () => Promise<T>): Promise<T>
+  sql(statement: string, values: readonly unknown[]): Promise<{ readonly rows: readonly unknown[] }>
+}
 
 export interface CallOptions {
-  /** UUID. Of a tenant's calls with one id, only the first has an effect, for 35 days, whatever they do. */
+  /** UUID. Of all calls for a tenant with one id, only the first has an effect, for 35 days. */
   readonly id?: string | undefined
 }
 
@@ -13,7 +17,7 @@ export const checkCallId = (id: string): string => parsed(z.uuid(), id, 'id')
 
 /** Runs work in a transaction of the backoffice. Undefined if a call of the tenant with this id has taken effect. `E_INVALID_REQUEST` */
 export function once<T>(
-  database: Pick<Database, 'transaction' | 'sql'>,
+  database: Backoffice,
   tenantId: string | null,
   id: string,
   work: () => Promise<T>,
