@@ -1,5 +1,5 @@
 /** Calls of the built-in satellites inside a tenant's transaction commit or are rolled back with it. */
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { z } from 'zod'
 import { schemaPg } from '../src/drivers/isolation/schema-pg.ts'
@@ -91,6 +91,42 @@ describe.for(['schema-pg', 'sqlite-memory'])('%s', (isolation) => {
     await eventually(async () =>
       expect(await effects(id)).toEqual({ actors: ['ann'], deliveries: 1, counted: [2], tracked: 3 }),
     )
+  })
+
+  test('calls with one id have one effect, inside and outside of a transaction', async () => {
+    const before = await effects(id)
+    const tenant = await tenancy.tenant(id)
+    const ids: Record<'change' | 'event', string> = { change: randomUUID(), event: randomUUID() }
+    const call = async () => {
+      const change = { action: 'notes.create', tenantId: id, target: 'note:2' }
+      await recordChange(tenancy.kernel.events, change, { id: ids.change })
+      return tenancy.webhooks.dispatch(id, EVENT, { id: 2 }, { id: ids.event })
+    }
+    await tenant.transaction(call)
+    const twice = { actors: before.actors.length + 1, deliveries: before.deliveries + 1 }
+    const counts = async () => {
+      const { actors, deliveries } = await effects(id)
+      return { actors: actors.length, deliveries }
+    }
+    await eventually(async () => expect(await counts()).toEqual(twice))
+    expect(await call()).toEqual([])
+    await tenant.transaction(call)
+    await tenancy.tenants.outbox.settled()
+    expect(await counts()).toEqual(twice)
+    ids.change = randomUUID()
+    ids.event = randomUUID()
+    const failing = tenancy.transaction(async () => {
+      await call()
+      throw new Error('rolled back')
+    })
+    await expect(failing).rejects.toThrow('rolled back')
+    const returned = await Promise.all([call(), call(), call()])
+    expect(returned.flat()).toHaveLength(1)
+    expect(await counts()).toEqual({ actors: twice.actors + 1, deliveries: twice.deliveries + 1 })
+    ids.event = 'no-uuid'
+    const invalid = { code: 'E_INVALID_REQUEST', extras: { errors: [{ path: 'id', message: 'Invalid UUID' }] } }
+    await expect(call()).rejects.toMatchObject(invalid)
+    await expect(tenant.transaction(call)).rejects.toMatchObject(invalid)
   })
 
   test.for(['x\0', 'half an emoji \ud83d'])(

@@ -34,6 +34,10 @@ const MAX_UNKNOWN = 10_000
 const UNKNOWN = `select kind, count(*)::int as count, min(posted_at) as since from (
     select kind, posted_at from tenantry.outbox where kind <> all ($1) order by seq limit ${MAX_UNKNOWN}) waiting
   group by kind order by kind`
+const OLDEST = {
+  text: 'select extract(epoch from clock_timestamp() - posted_at)::float8 as age from tenantry.outbox order by seq limit 1',
+  query_timeout: 5_000,
+}
 const POST = 'select tenantry.post($1, $2, $3, $4, $5)'
 /** By the index: without statistics, the planner would sort all entries for each batch. */
 const BEGIN = {
@@ -93,6 +97,8 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
   }
 
   return {
+    isShared: !isOwn,
+
     post: ({ id, kind, payload, context, mac }) => ({ text: POST, values: [id, kind, payload, context, mac] }),
 
     async prepare(location) {
@@ -121,24 +127,19 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
       return (await found(location, read))?.rows ?? []
     },
 
-    ...(isOwn
-      ? {
-          async whileEmpty(location: StorageLocation, work: () => Promise<void>) {
-            const isEmpty = await found(location, (client) => whileEmpty(client, work))
-            if (isEmpty === undefined) await work()
-            return isEmpty ?? true
-          },
-        }
-      : {
-          async oldestSeconds(placement: string) {
-            const { rows } = await serverOf(placement).ownedWithTimeout((client) =>
-              client.query(
-                'select extract(epoch from clock_timestamp() - posted_at)::float8 as age from tenantry.outbox order by seq limit 1',
-              ),
-            )
-            return Math.max(0, rows[0]?.age ?? 0)
-          },
-        }),
+    async oldestSeconds(location) {
+      const read = (client: pg.ClientBase) => client.query<{ age: number }>(OLDEST)
+      const oldest = isOwn ? await found(location, read) : await serverOf(location.placement).ownedWithTimeout(read)
+      return Math.max(0, oldest?.rows[0]?.age ?? 0)
+    },
+
+    ...(isOwn && {
+      async whileEmpty(location: StorageLocation, work: () => Promise<void>) {
+        const isEmpty = await found(location, (client) => whileEmpty(client, work))
+        if (isEmpty === undefined) await work()
+        return isEmpty ?? true
+      },
+    }),
   }
 }
 

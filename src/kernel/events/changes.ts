@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { parsed, toJson } from '../base/validate.ts'
 import { joinedOutbox } from '../outbox/joining.ts'
 import { eachEntry, type OutboxEntry, outboxEntry } from '../outbox/kinds.ts'
+import type { CallOptions } from '../outbox/once.ts'
 import { type Events, event } from './events.ts'
 
 const image = z.record(z.string(), z.unknown()).nullable()
@@ -39,15 +40,17 @@ const GivenChange = z.strictObject({
 const KIND = 'changes.record'
 
 /**
- * Records a change in the transaction in progress: that of the backoffice, or that of the tenant.
+ * Records a change in the transaction in progress: that of the backoffice, or that of the tenant. With an `id`, a repeated call records
+ * nothing.
  *
  * @throws E_INVALID_REQUEST with each wrong or unknown member, such as `change.action`, and for a change that is not JSON
  */
-export async function recordChange(events: Events, change: Change): Promise<void> {
+export async function recordChange(events: Events, change: Change, { id }: CallOptions = {}): Promise<void> {
   toJson(change, 'change')
   const valid = parsed(GivenChange, change, 'change')
   const outbox = joinedOutbox(change.tenantId)
-  if (outbox) await outbox.post(KIND, valid)
+  if (outbox) await outbox.post(KIND, valid, id)
+  else if (id !== undefined) await events.publishOnce(ChangeRecorded, valid, { tenantId: valid.tenantId, id })
   else await events.publish(ChangeRecorded, valid)
 }
 

@@ -8,6 +8,7 @@ import type { Clock } from '../base/clock.ts'
 import { currentContext } from '../base/context.ts'
 import { uuidv7 } from '../base/ids.ts'
 import type { Database } from '../database/database.ts'
+import { once } from '../outbox/once.ts'
 
 /** Members of every event, in addition to its own. */
 const envelope = z.object({
@@ -142,6 +143,15 @@ export class Events {
   /** Publishes independently of the transaction in progress. */
   announce<Type extends EventType>(type: Type, payload: z.input<Type['own']>): Promise<EventOf<Type>> {
     return this.#database.outside(() => this.publish(type, payload))
+  }
+
+  /** Publishes unless a call with this id has taken effect for the tenant. */
+  async publishOnce<Type extends EventType>(
+    type: Type,
+    payload: z.input<Type['own']>,
+    { tenantId, id }: { readonly tenantId: string | null; readonly id: string },
+  ): Promise<void> {
+    await once(this.#database, tenantId, id, () => this.publish(type, payload))
   }
 
   /** @param occurredAt by the clock of another server, and not in the id; default: now */

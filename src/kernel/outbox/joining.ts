@@ -7,8 +7,11 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 /** The outbox of the tenant's transaction in progress. */
 export interface JoinedOutbox {
   readonly tenantId: string
-  /** Posts an entry in the transaction. `E_INVALID_REQUEST` if it exceeds 256 KiB. */
-  post(kind: string, payload: object): Promise<void>
+  /**
+   * Posts an entry in the transaction. `E_INVALID_REQUEST` if it exceeds 256 KiB.
+   * @param id UUID; entries of the tenant with one id are applied once. Default: a new one
+   */
+  post(kind: string, payload: object, id?: string): Promise<void>
 }
 
 const joined = new AsyncLocalStorage<JoinedOutbox | undefined>()

@@ -8,6 +8,7 @@
  */
 import type { z } from 'zod'
 import { type Context, enterContext } from '../base/context.ts'
+import { parsed } from '../base/validate.ts'
 
 export interface OutboxEntry<Payload = any> {
   /** UUID; each id is applied once. */
@@ -72,7 +73,7 @@ export class OutboxKinds {
     const { kind, service } = found
     await kind.apply(
       service,
-      entries.map((entry) => ({ ...entry, payload: kind.schema.parse(entry.payload) })),
+      entries.map((entry) => ({ ...entry, payload: parsed(kind.schema, entry.payload, 'payload') })),
     )
   }
 }

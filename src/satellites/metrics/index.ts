@@ -43,7 +43,7 @@ export const metrics = <const Key extends string = never>(
     service: (kernel, tenants) => new TenantMetrics(kernel, tenants, settings),
     operations,
     commands,
-    outbox: [outboxEntry(INCREMENT, Increment, async (metrics: TenantMetrics, entries) => metrics.posted(entries))],
+    outbox: [outboxEntry(INCREMENT, Increment, (metrics: TenantMetrics, entries) => metrics.posted(entries))],
     jobs,
     schedule,
     traffic: (metrics) => metrics.traffic,

@@ -4,6 +4,7 @@
  *   count ──► this process ──every second──► store ──every five minutes──► one row per day
  *
  * - The store accepts each batch once. A killed process loses its last second; a store that loses its data, the time since the rollup.
+ * - Counts in a transaction commit with it, in rows of their own (transaction-counts.ts).
  * - While the store is unavailable, `resilience.redis.metrics` decides. Open: `increment` counts in the process, within limits.
  *   Closed: each `increment` reaches the store before it resolves, or is 503. Counts of guards are always kept for a later flush.
  */
@@ -29,6 +30,7 @@ import { type MetricFilter, metricsOf, metricsOfAll } from './readings.ts'
 import { type Flushed, Rollup } from './rollup.ts'
 import { StoreFlush } from './store-flush.ts'
 import { type MetricSums, SumsOfMetrics, type SumsRequest } from './sums.ts'
+import { TransactionCounts } from './transaction-counts.ts'
 import { WriteThrough } from './write-through.ts'
 
 const STORE_FLUSH_INTERVAL_MS = 1_000
@@ -52,6 +54,7 @@ export class TenantMetrics<Key extends string = string> {
   readonly #localCounters = new LocalCounters()
   readonly #storeFlush: StoreFlush
   readonly #writeThrough: WriteThrough
+  readonly #transactionCounts: TransactionCounts
   readonly #rollup: Rollup
   readonly #declared: DeclaredNames
   readonly #sums: SumsOfMetrics
@@ -64,6 +67,7 @@ export class TenantMetrics<Key extends string = string> {
     this.#tenants = tenants
     this.#storeFlush = new StoreFlush(kernel, this.#localCounters)
     this.#writeThrough = new WriteThrough(kernel.store)
+    this.#transactionCounts = new TransactionCounts(kernel.database)
     this.#rollup = new Rollup(kernel, retentionDays)
     this.#sums = new SumsOfMetrics(kernel.database)
     this.traffic = {
@@ -75,7 +79,7 @@ export class TenantMetrics<Key extends string = string> {
   }
 
   /**
-   * Adds `amount` to today's value of a key; inside a tenant's transaction, after its commit.
+   * Adds `amount` to today's value of a key; inside a transaction of the tenant or the backoffice, with its commit.
    *
    * @throws E_TENANT_NOT_FOUND, E_INVALID_REQUEST, and E_DEPENDENCY_UNAVAILABLE under a closed policy
    * @example await tenancy.metrics.increment('acme', 'pages_rendered', 3)
@@ -89,15 +93,20 @@ export class TenantMetrics<Key extends string = string> {
     if (!located || located.tenant.status === 'deleted') throw tenantNotFound(tenantId)
     if (amount === 0) return
     const outbox = joinedOutbox(tenantId)
-    return outbox ? outbox.post(INCREMENT, { key, amount }) : this.#count(day, tenantId, key, amount)
+    if (outbox) return outbox.post(INCREMENT, { key, amount })
+    if (this.#kernel.database.inTransaction) {
+      return this.#transactionCounts.add({ day: dateOf(day), tenantId, name: key, amount })
+    }
+    return this.#count(day, tenantId, key, amount)
   }
 
-  /** Counts increments of tenants' transactions after their ids are committed, so that none is counted twice. */
-  posted(entries: readonly OutboxEntry<Increment>[]): void {
+  /** Counts increments of tenants' transactions, in the transaction with their ids. */
+  async posted(entries: readonly OutboxEntry<Increment>[]): Promise<void> {
     for (const { tenantId, payload, postedAt } of entries) {
       const { key, amount } = payload
       checkCount(key, amount)
-      this.#kernel.database.afterCommit(() => this.#count(dayOf(postedAt.getTime()), tenantId, key, amount))
+      const day = dateOf(dayOf(postedAt.getTime()))
+      if (amount > 0) await this.#transactionCounts.add({ day, tenantId, name: key, amount })
     }
   }
 

@@ -1,9 +1,9 @@
 /**
  * Sums of a key over days and tenants, computed in the database, as of the last flush.
  *
- * A sum over all tenants reads each row of its days. Rows of a day stay the same when no process adds to it any more, so the sum of such
- * a day is read once per process; a later trim by retention is not seen. Other results of many rows are kept for a minute. So such sums
- * are read outside of the transaction of a caller. No index has the values: each flush would have to write it.
+ * A sum over all tenants reads each row of its days. Rows of a past day rarely change (an entry of the outbox has waited, or retention has
+ * removed them), so the sum of such a day is kept for an hour. Other results of many rows are kept for a minute. So such sums are read
+ * outside of the transaction of a caller. No index has the values: each flush would have to write it.
  */
 import { LRUCache } from 'lru-cache'
 import { z } from 'zod'
@@ -22,6 +22,7 @@ const SETTLED_DAYS = MAX_DAYS_LATE + 2
 /** Rows, or tenants, from which a result is kept. */
 const MANY = 10_000
 const KEPT_MS = 60_000
+const SETTLED_KEPT_MS = 3_600_000
 const KEPT_RESULTS = 200
 
 export const MetricSums = z
@@ -163,7 +164,7 @@ export class SumsOfMetrics {
     return days.flatMap((period) => {
       const { value, rows } = read.get(period) ?? { value: known.get(period) ?? 0, rows: 0 }
       if (isCached && !known.has(period)) {
-        if (period < settledBefore) this.#daySums.set(`${period} ${key}`, value)
+        if (period < settledBefore) this.#daySums.set(`${period} ${key}`, value, { ttl: SETTLED_KEPT_MS })
         else if (rows >= MANY) this.#daySums.set(`${period} ${key}`, value, { ttl: KEPT_MS })
       }
       return value > 0 ? [{ period, value }] : []

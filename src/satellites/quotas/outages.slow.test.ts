@@ -5,10 +5,11 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, inject, test } from 'vitest'
 import { startProxy, type Proxy as Way } from '../../../test/support/proxy.ts'
 import { FAULTS, repair, storeBehind, TIMEOUT_MS } from '../../../test/support/store-outages.ts'
+import { uuidv7 } from '../../kernel/base/ids.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
 import { DependencyDegraded, type ResilienceConfig } from '../../kernel/resilience/resilience.ts'
 import type { Tenancy } from '../../tenancy/tenancy.ts'
-import { eventually } from '../../testing/base/tenancy.ts'
+import { eventually, installed } from '../../testing/base/tenancy.ts'
 import type { quotas } from './index.ts'
 import { openQuotas, type QuotasOpened } from './quotas.fixture.ts'
 
@@ -30,6 +31,7 @@ describe.each(['redis', 'postgres'] as const)('quotas while the store %s', (stor
     })
     all = await openQuotas(store, options('fail-open'))
     closed = await all.opened.open(options('fail-closed'))
+    await all.opened.open({ role: 'worker' }) // installs tenants
     for (const tenancy of [all.opened.tenancy, closed]) {
       tenancy.on(DependencyDegraded, (event) => void (event.operation.startsWith('quotas') && degraded.push(event)))
     }
@@ -122,6 +124,20 @@ describe.each(['redis', 'postgres'] as const)('quotas while the store %s', (stor
       }
       expect(degraded.map(({ policy }) => policy)).toEqual(new Array(5).fill('fail-closed'))
       expect(decisions(closed).unavailable).toBeGreaterThanOrEqual(3)
+    })
+
+    test('a track in a tenant’s transaction waits, and counts once after the outage', async () => {
+      const { tenancy } = all.opened
+      acme = `acme-${uuidv7()}`
+      await installed(tenancy, { id: acme, name: 'Acme' })
+      const { transaction } = await tenancy.tenant(acme)
+      await happen(way)
+      await within(transaction(() => tenancy.quotas.track(acme, 'pages', 3)))
+      await tenancy.tenants.outbox.settled()
+      await comeBack()
+      await eventually(async () => expect(await tenancy.quotas.getUsage(acme, 'pages')).toBe(3))
+      await tenancy.tenants.outbox.settled()
+      expect(await tenancy.quotas.getUsage(acme, 'pages')).toBe(3)
     })
 
     test('writes and reads of exact numbers respond with 503 under any policy', async () => {

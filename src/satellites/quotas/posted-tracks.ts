@@ -7,22 +7,22 @@ import { checkTakes } from '../../kernel/store/counters.ts'
 const TRACK = 'quotas.track'
 const Track = z.object({ quota: z.string(), amount: z.int().min(0) })
 
-/** Returns the amount. */
-export async function postTrack(outbox: JoinedOutbox, quota: string, amount: number): Promise<number> {
-  checkTakes([{ name: quota, amount, limit: null }])
-  await outbox.post(TRACK, { quota, amount })
-  return amount
-}
+export const postTrack = (outbox: JoinedOutbox, quota: string, amount: number): Promise<void> =>
+  outbox.post(TRACK, { quota, amount })
 
 interface Tracking {
-  afterCommit(work: () => unknown): void
-  trackPosted(tenantId: string, quota: string, amount: number): Promise<unknown>
+  /** Rejects while the store is unavailable. */
+  readCounter(tenantId: string, quota: string): Promise<unknown>
+  trackAfterCommit(tenantId: string, quota: string, amount: number): void
 }
 
-/** Counts after the ids of the entries are committed, so that none is counted twice. */
+/**
+ * Counts after the ids of the entries are committed, so that none is counted twice. Entries wait while the store is unavailable. A
+ * store that becomes unavailable between this check and the count loses the count.
+ */
 export const postedTracks = outboxEntry(TRACK, Track, async (quotas: Tracking, entries) => {
-  for (const { tenantId, payload } of entries) {
-    checkTakes([{ name: payload.quota, amount: payload.amount, limit: null }])
-    quotas.afterCommit(() => quotas.trackPosted(tenantId, payload.quota, payload.amount))
-  }
+  for (const { payload } of entries) checkTakes([{ name: payload.quota, amount: payload.amount, limit: null }])
+  const [first] = entries
+  if (first) await quotas.readCounter(first.tenantId, first.payload.quota)
+  for (const { tenantId, payload } of entries) quotas.trackAfterCommit(tenantId, payload.quota, payload.amount)
 })

@@ -217,7 +217,7 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     await expect(quotas.reset(acme)).rejects.toMatchObject({ code: 'E_TENANT_STATE' })
   })
 
-  test('the rollback of a transaction does not undo counts', async () => {
+  test('the rollback of a transaction does not undo consume', async () => {
     const { tenancy } = all.opened
     const refused = tenancy.transaction(async () => {
       await quotas.consume(acme, 'exports', 4)
@@ -225,6 +225,23 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     })
     await expect(refused).rejects.toThrow('no')
     expect(await quotas.getUsage(acme, 'exports')).toBe(4)
+  })
+
+  test('track inside a transaction counts after the commit, and nothing after a rollback', async () => {
+    const { tenancy } = all.opened
+    const track = (outcome: () => unknown) =>
+      tenancy.transaction(async () => {
+        expect(await quotas.track(acme, 'exports', 2)).toBe(2)
+        await expect(quotas.track(acme, 'exports', -1)).rejects.toEqual(invalid)
+        expect(await quotas.getUsage(acme, 'exports')).toBe(0)
+        outcome()
+      })
+    const rejected = () => {
+      throw new Error('no')
+    }
+    await expect(track(rejected)).rejects.toThrow('no')
+    await track(() => undefined)
+    await eventually(async () => expect(await quotas.getUsage(acme, 'exports')).toBe(2))
   })
 
   describe('events', () => {

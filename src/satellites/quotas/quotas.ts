@@ -43,14 +43,13 @@ import { knownTenant, usableTenant } from './tenants.ts'
 import { UsageRecords } from './usage-records.ts'
 
 type UsageMode = 'track' | 'consume'
-
 type KnownTenants = Pick<Tenants, 'registry' | 'plans'>
 
 export class Quotas<Quota extends string = string> {
   readonly counts = new DecisionCounts()
   readonly alerts: Alerts
   readonly usageRecords: UsageRecords
-  readonly afterCommit: (work: () => unknown) => void
+  readonly readCounter = (tenantId: string, quota: string) => this.#kernel.store.counters.read(tenantId, quota)
   readonly #kernel: Kernel
   readonly #tenants: KnownTenants
   readonly #hasHeaders: boolean
@@ -63,25 +62,28 @@ export class Quotas<Quota extends string = string> {
     this.#declared = declaredNames(unlimited && [...unlimited, ...tenants.plans.limitedQuotas()])
     this.alerts = new Alerts(kernel)
     this.usageRecords = new UsageRecords(kernel, tenants.plans)
-    this.afterCommit = (work) => kernel.database.afterCommit(work)
   }
 
   /**
-   * Counts without a limit; inside a tenant's transaction, after its commit.
-   *
+   * Counts without a limit; inside a transaction of the tenant or the backoffice, after its commit. Returns the usage with the amount.
    * @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST
    */
   async track(tenantId: string, quota: Quota, amount = 1): Promise<number> {
     const tenant = await this.#usable(tenantId)
     const outbox = joinedOutbox(tenantId)
-    if (outbox) return (await this.getUsage(tenantId, quota)) + (await postTrack(outbox, quota, amount))
+    if (outbox || this.#kernel.database.inTransaction) {
+      const { usage } = await this.check(tenantId, quota, amount)
+      await (outbox ? postTrack(outbox, quota, amount) : this.trackAfterCommit(tenantId, quota, amount))
+      return usage + amount
+    }
     const { taken } = await this.#apply(tenant, 'track', [{ quota, amount }])
     return taken.usages[0] ?? 0
   }
 
-  /** Counts an entry of a tenant's transaction, also of a process with other declared names. */
-  async trackPosted(tenantId: string, quota: string, amount: number): Promise<void> {
-    await this.#step(await this.#usable(tenantId), 'track', [{ quota, amount }])
+  /** Also of entries from a process with other declared names. */
+  trackAfterCommit(tenantId: string, quota: string, amount: number): void {
+    const wanted = [{ quota, amount }]
+    this.#kernel.database.afterCommit(async () => this.#step(await this.#usable(tenantId), 'track', wanted))
   }
 
   /**

@@ -5,6 +5,7 @@ import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import type { CallOptions } from '../../kernel/outbox/once.ts'
 import { Listener, type ListenerDependencies } from './listener.ts'
 import type { Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
@@ -133,9 +134,9 @@ export class Webhooks<N extends EventNames = EventNames> {
   }
 
   /**
-   * Sends an event of a tenant to all matching subscriptions. Inside `tenancy.transaction` the event is sent if the transaction
-   * commits, and inside `transaction` of the tenant's handle, too. The payload has 1 MiB as JSON at most; there, 256 KiB.
-   * @returns the ids of the deliveries; empty inside a tenant's transaction, after whose commit they are created
+   * Sends an event of a tenant to all matching subscriptions; inside `tenancy.transaction` or `transaction` of the tenant's handle, if it
+   * commits. The payload has 1 MiB as JSON at most; in the latter, 256 KiB. With an `id`, a repeated call sends nothing.
+   * @returns the ids of the deliveries; empty for a repeated call and inside a tenant's transaction, after whose commit they are created
    * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`, also for an undeclared event
    * @example await webhooks.dispatch('acme', 'order.paid', { orderId: '1001', total: 4_200 })
    */
@@ -143,8 +144,9 @@ export class Webhooks<N extends EventNames = EventNames> {
     tenantId: string,
     event: Event,
     payload: PayloadOf<N['event'], Event>,
+    options?: CallOptions,
   ): Promise<string[]> {
-    return this.#dispatch.dispatch(tenantId, event, payload)
+    return this.#dispatch.dispatch(tenantId, event, payload, options)
   }
 
   /**
@@ -231,8 +233,7 @@ export class Webhooks<N extends EventNames = EventNames> {
 
   /**
    * Sends due deliveries until none are left, also concurrently with workers. Returns the number of requests.
-   * @param onSent called after each request
-   * @throws `E_DEPENDENCY_UNAVAILABLE` if the database is unavailable
+   * @param onSent called after each request @throws `E_DEPENDENCY_UNAVAILABLE` if the database is unavailable
    * @example const sent = await webhooks.retry(AbortSignal.timeout(60_000))
    */
   async retry(signal?: AbortSignal, onSent: () => void = () => undefined): Promise<number> {
@@ -273,8 +274,7 @@ export class Webhooks<N extends EventNames = EventNames> {
   }
 
   /**
-   * Streams the attempts of a tenant.
-   * @throws `E_TENANT_NOT_FOUND`
+   * Streams the attempts of a tenant. Errors: `E_TENANT_NOT_FOUND`.
    * @example for await (const { event, status } of webhooks.tail('acme', { signal })) console.log(event, status)
    */
   tail(tenantId: string, options: TailOptions): AsyncGenerator<TailedAttempt> {

@@ -1,7 +1,7 @@
 /** Creates and caches the handles of tenants. A handle contains no storage location. */
 import { CompiledQuery, Kysely, WithSchemaPlugin } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import { enterOutbox } from '../../kernel/outbox/joining.ts'
+import { enterOutbox, type JoinedOutbox } from '../../kernel/outbox/joining.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import type { PostStatement } from '../isolation/outbox.ts'
 import type { Plans } from '../registry/plans.ts'
@@ -63,7 +63,7 @@ export class Handles {
     const { storage, outbox } = this.#dependencies
     const driver = storage.driver(location.isolation)
     const posts: Posts = {
-      statement: (kind, payload) => outbox.statement(driver, tenantId, kind, payload),
+      statement: (...entry) => outbox.statement(driver, tenantId, ...entry),
       prepare: () => outbox.prepare(driver, location),
     }
     return handleOver(tenantSource(tenantId, this.#dependencies), driver, location, posts)
@@ -84,7 +84,7 @@ const NOT_AWAITED = 'statements requires a function that returns the promise of 
 
 /** Creates statements that post to the outbox. */
 interface Posts {
-  statement(kind: string, payload: object): PostStatement
+  statement(...entry: Parameters<JoinedOutbox['post']>): PostStatement
   prepare(): Promise<void>
 }
 
@@ -121,16 +121,16 @@ export function handleOver(
       db.transaction().execute((inside) => {
         const run = async () => await work(rejectSettings(inside))
         if (!posts) return run()
-        const post = async (kind: string, payload: object) => {
-          const { text, values } = posts.statement(kind, payload)
+        const post: JoinedOutbox['post'] = async (...entry) => {
+          const { text, values } = posts.statement(...entry)
           await inside.executeQuery(CompiledQuery.raw(text, [...values]))
         }
         return enterOutbox({ tenantId, post }, run)
       }),
     async statements(calls) {
       const statements: PostStatement[] = []
-      const post = async (kind: string, payload: object) => {
-        if (posts) statements.push(posts.statement(kind, payload))
+      const post: JoinedOutbox['post'] = async (...entry) => {
+        if (posts) statements.push(posts.statement(...entry))
       }
       const called: unknown = enterOutbox({ tenantId, post }, calls)
       if (typeof (called as PromiseLike<unknown> | undefined)?.then !== 'function') throw new TypeError(NOT_AWAITED)

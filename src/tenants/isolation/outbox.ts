@@ -52,6 +52,8 @@ export interface RelayOptions {
 }
 
 export interface DriverOutbox {
+  /** Whether all tenants of a placement have one outbox. */
+  readonly isShared: boolean
   post(entry: NewEntry): PostStatement
   /** Creates the objects of the outbox in storage of an earlier version. Call it before the first post. */
   prepare(location: StorageLocation): Promise<void>
@@ -77,6 +79,9 @@ export interface DriverOutbox {
    * being posted. Only with an own database.
    */
   whileEmpty?(location: StorageLocation, work: () => Promise<void>): Promise<boolean>
-  /** Age in seconds of the oldest entry of a shared database; 0 if there is none. */
-  oldestSeconds?(placement: string): Promise<number>
+  /**
+   * Age in seconds of the oldest entry; 0 if there is none. Absent if all entries are of the process.
+   * @param location as for `relay`
+   */
+  oldestSeconds?(location: StorageLocation): Promise<number>
 }

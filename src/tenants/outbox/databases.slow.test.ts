@@ -4,6 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test, vi } from 'vi
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { eventually, installed, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { toLocation } from '../registry/registry.ts'
+import { outboxDiagnosis } from './doctor.ts'
 import { type LedgerSatellites, type LedgerTenancy, NOTES, openLedger } from './outbox.fixture.ts'
 
 const id = 'acme'
@@ -141,6 +142,19 @@ test('entries of a program with its own connection are applied: by a worker, or 
   await insert(6)
   await worker.tenants.outbox.relay(id)
   await eventually(async () => expect(await posting.ledger.numbers(id)).toEqual([5, 6]))
+})
+
+test('the oldest entry of a marked database is in the gauge, and a finding after ten minutes', async () => {
+  const { outbox } = posting.tenants
+  const late = async () =>
+    (await Array.fromAsync(outboxDiagnosis.examine(outbox, undefined as never))).map(({ code }) => code)
+  expect(await outbox.oldestSeconds()).toEqual(new Map([['main', 0]]))
+  advance(TRUSTED_MS)
+  await post(7)
+  expect((await outbox.oldestSeconds()).get('main')).toBeGreaterThan(0)
+  expect(await late()).toEqual([])
+  await inDatabase("update tenantry.outbox set posted_at = now() - interval '11 minutes'")
+  expect(await late()).toEqual(['outbox.waiting'])
 })
 
 test('a database that accepts no connections keeps its mark, and its entries are applied later', async () => {

@@ -11,6 +11,8 @@ import { ADD, ADD_2, EXPORT, type LedgerSatellites, type LedgerTenancy, ledger, 
 const ANN = { type: 'user', id: 'ann', name: 'Ann' } as const
 
 const id = 'acme'
+/** A busy machine. */
+const EXPORTED_WITHIN_MS = 60_000
 
 /** @param isolation a driver for each tenancy */
 export function describeOutbox(isolation: () => IsolationDriver): void {
@@ -82,6 +84,7 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
       'select from tenantry.outbox',
       `insert into tenantry.outbox (id, tenant, kind, payload) values (gen_random_uuid(), 'other', 'x', '{}')`,
       'delete from tenantry.outbox',
+      `select set_config('app.tenant_id', '', true), tenantry.post(gen_random_uuid(), 'x', '{}'::jsonb)`,
       `select set_config('app.tenant_id', '', true), tenantry.post(gen_random_uuid(), 'x', '{}')`,
     ]) {
       await expect(pool.query(text)).rejects.toMatchObject({ code: '42501' })
@@ -112,6 +115,17 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
         { tenantId: id, n: 11, actor: 'sql' },
       ]),
     )
+  })
+
+  test('post accepts payloads of type jsonb', async () => {
+    const { pool } = await tenancy.tenant(id)
+    const values = [randomUUID(), ADD, { n: 12 }]
+    await pool.query('select tenantry.post($1, $2, $3::jsonb)', values)
+    await pool.query('select tenantry.post($1, $2, $3::jsonb, $4)', [randomUUID(), ADD, { n: 13 }, null])
+    await pool.query(`select tenantry.post($1, $2, jsonb_build_object('n', 14))`, [randomUUID(), ADD])
+    await pool.query(`select tenantry.post('${randomUUID()}', '${ADD}', '{"n": 15}', null)`)
+    await pool.query(`select tenantry.post(id => $1, kind => $2, payload => $3)`, [randomUUID(), ADD, '{"n": 16}'])
+    await eventually(async () => expect((await numbers()).filter((n) => n > 11)).toEqual([12, 13, 14, 15, 16]))
   })
 
   test('an id is applied once, however often it is posted', async () => {
@@ -168,6 +182,18 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     expect((await numbers()).filter((n) => n >= 40)).toEqual([40, 41, 42])
   })
 
+  test('an entry of SQL with a wrong payload fails with the paths of the payload', async () => {
+    const { pool } = await tenancy.tenant(id)
+    const { failed } = tenancy.tenants.outbox
+    await pool.query('select tenantry.post($1, $2, $3)', [randomUUID(), ADD, '{"n": "forty"}'])
+    await eventually(async () =>
+      expect((await failed.list({ tenantId: id })).data).toMatchObject([
+        { payload: { n: 'forty' }, error: expect.stringContaining('payload.n: Invalid input') },
+      ]),
+    )
+    await tenancy.kernel.database.sql('delete from multitenancy.outbox_failed')
+  })
+
   test('an entry that cannot be stored as failed with its arguments is stored without them', async () => {
     const { database } = tenancy.kernel
     await database.sql("alter table multitenancy.outbox_failed add constraint storable check (payload not like '%43%')")
@@ -204,7 +230,8 @@ export function describeOutbox(isolation: () => IsolationDriver): void {
     expect((await tenancy.tenants.outbox.failed.list({ tenantId: id })).data).toEqual([])
     for (const { ledger } of opened.opened()) ledger.isExportDown = false
     const exported = Array.from({ length: 1_010 }, (_, at) => 10_001 + at)
-    await eventually(async () => expect((await numbers()).filter((n) => n > 10_000)).toEqual(exported))
+    const all = async () => expect((await numbers()).filter((n) => n > 10_000)).toEqual(exported)
+    await eventually(all, EXPORTED_WITHIN_MS)
     await eventually(async () => expect(await outboxRows()).toEqual([]))
   })
 

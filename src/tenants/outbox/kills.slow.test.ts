@@ -1,12 +1,13 @@
 /** Processes that are killed (kill -9) at each step of the outbox: an entry is applied once if its row was committed. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from 'vitest'
+import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { type Child, startChild } from '../../../test/support/child.ts'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
-import { eventually, installed, type TestTenancy } from '../../testing/base/tenancy.ts'
-import { type LedgerSatellites, type LedgerTenancy, openLedger } from './outbox.fixture.ts'
+import type { Tenancy } from '../../tenancy/tenancy.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
+import { COUNTED, type CountedSatellites, countedSatellites, NOTES } from './outbox.fixture.ts'
 import type { PostingCommand, Step } from './posting-process.fixture.ts'
 
 const DRIVERS = ['schema-pg', 'rowscope-pg', 'database-pg']
@@ -19,13 +20,17 @@ const RELAYED_WITHIN_MS = 90_000
 const WRITTEN_WITHIN_MS = 60_000
 const TIMEOUT_MS = 300_000
 
-let opened: TestTenancy<LedgerSatellites>
-let tenancy: LedgerTenancy
+let opened: TestTenancy<CountedSatellites>
+let tenancy: Tenancy<CountedSatellites>
 
 const isolation = () => [schemaPg(), rowscopePg(), databasePg()]
 
 beforeAll(async () => {
-  opened = await openLedger({ isolation: isolation() })
+  opened = await testTenancy<CountedSatellites>(inject('postgresUrl'), {
+    isolation: isolation(),
+    migrations: [NOTES],
+    satellites: countedSatellites(),
+  })
   tenancy = opened.tenancy
 })
 /** Only killed processes relay, until a test starts a worker. */
@@ -47,8 +52,14 @@ const notes = async (id: string): Promise<number[]> => {
 }
 /** A committed note of a process. */
 const highest = async (id: string, from: number) => (await notes(id)).find((n) => n >= from && n < from + 1_000_000)
-const expectOneLineForEachNote = async (id: string) =>
-  eventually(async () => expect(await tenancy.ledger.numbers(id)).toEqual(await notes(id)), RELAYED_WITHIN_MS)
+const counted = async (id: string): Promise<number> => {
+  const { data } = await tenancy.metrics.list(id, { key: COUNTED })
+  return data.reduce((sum, { value }) => sum + value, 0)
+}
+const expectOneLineForEachNote = async (id: string) => {
+  await eventually(async () => expect(await tenancy.ledger.numbers(id)).toEqual(await notes(id)), RELAYED_WITHIN_MS)
+  await eventually(async () => expect(await counted(id)).toBe((await notes(id)).length))
+}
 
 test('killed after each step, exactly the committed entries are applied, each once', {
   timeout: TIMEOUT_MS,

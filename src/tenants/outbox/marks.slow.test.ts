@@ -160,14 +160,27 @@ test('a process relays its own entries after the commit', async () => {
 
 test('a database of an earlier version has the objects of the outbox before the first post', async () => {
   const own = await another()
-  await inDatabase('drop function tenantry.post; drop table tenantry.outbox')
+  await inDatabase(
+    'drop function tenantry.post(uuid, text, text, text, text), tenantry.post(uuid, text, jsonb, text); drop table tenantry.outbox',
+  )
   await (await own.tenant(id)).transaction(() => own.ledger.add(id, 6))
   await eventually(async () => expect(await numbers()).toEqual([1, 2, 3, 4, 5, 6]))
 })
 
+test('a database without the function for jsonb has it before the first post', async () => {
+  const own = await another()
+  await inDatabase('drop function tenantry.post(uuid, text, jsonb, text)')
+  await own.tenants.outbox.prepare(driver(), await location())
+  const { pool } = await own.tenant(id)
+  await pool.query('select tenantry.post(gen_random_uuid(), $1, $2::jsonb)', ['ledger.add', { n: 7 }])
+  await eventually(async () => expect(await numbers()).toEqual([1, 2, 3, 4, 5, 6, 7]))
+})
+
 test('a database with a former version of the function has the present one before the first post, and keeps a newer one', async () => {
   const body = async () => {
-    const rows = await inDatabase("select prosrc as body from pg_proc where oid = 'tenantry.post'::regproc")
+    const rows = await inDatabase(
+      "select prosrc as body from pg_proc where oid = 'tenantry.post(uuid, text, text, text, text)'::regprocedure",
+    )
     return rows[0].body as string
   }
   const replaced = async (version: string) => {

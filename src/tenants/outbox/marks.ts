@@ -18,6 +18,7 @@ import type { StorageLocation } from '../isolation/driver.ts'
 const TRUSTED_MS = 20_000
 const UNCHANGED_MS = 30_000
 const MAX_TRUSTED = 100_000
+const READ_TIMEOUT_MS = 5_000
 
 export interface Mark extends StorageLocation {
   readonly version: number
@@ -77,11 +78,8 @@ export class Marks {
 
   /** The marks with the longest unchanged versions. */
   async some(limit: number): Promise<Mark[]> {
-    const { rows } = await this.#database.sql(
-      `select ${COLUMNS} from multitenancy.outbox_marks order by outbox_marks.version limit $1`,
-      [limit],
-    )
-    return rows
+    const text = `select ${COLUMNS} from multitenancy.outbox_marks order by outbox_marks.version limit $1`
+    return (await this.#database.sql({ text, timeoutMs: READ_TIMEOUT_MS }, [limit])).rows
   }
 
   /** Claims marks that no process has changed for 30 s. */

@@ -5,6 +5,7 @@ import { type Line, startLine } from '../../../test/outage.fixture.ts'
 import { databasePg } from '../../drivers/isolation/database-pg.ts'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../kernel/base/logger.ts'
 import { createTestDatabase, type TestDatabase } from '../../testing/base/database.ts'
 import { eventually, installed, type TestTenancy } from '../../testing/base/tenancy.ts'
 import { type LedgerSatellites, type LedgerTenancy, openLedger } from './outbox.fixture.ts'
@@ -116,4 +117,22 @@ test.for([
   const notes = rows.map((row: { id: number }) => row.id)
   expect(notes).toEqual(expect.arrayContaining(committed))
   await eventually(async () => expect(await opened.tenancy.ledger.numbers(id)).toEqual(notes), MOVED_WITHIN_MS)
+})
+
+test('a process that posted during an outage applies its entries after it, without another post or a worker', async () => {
+  const id = 'retried'
+  await installed(opened.tenancy, { id, name: 'Acme', isolation: 'schema-pg', placement: OTHER })
+  await tenancy.tenants.outbox.stop()
+  const lines: string[] = []
+  const logger = createLogger({ level: 'debug', write: (text) => void lines.push(text) })
+  const api = await opened.open({ isolation: isolation(), database: { url: line.url }, role: 'api', logger })
+  const { transaction } = await api.tenant(id)
+  await transaction(() => api.ledger.add(id, 1))
+  await eventually(async () => expect(await opened.tenancy.ledger.numbers(id)).toEqual([1]))
+  await line.disconnect()
+  for (const n of [2, 3]) await transaction(() => api.ledger.add(id, n))
+  await eventually(() => expect(lines.join()).toContain('entries of the outbox could not be relayed'))
+  expect(await opened.tenancy.ledger.numbers(id)).toEqual([1])
+  await line.bringBack()
+  await eventually(async () => expect(await opened.tenancy.ledger.numbers(id)).toEqual([1, 2, 3]))
 })

@@ -30,7 +30,7 @@ import { newEntry } from './posting.ts'
 const POLL_MS = 1_000
 const MARKS_POLL_MS = 5_000
 const MARKED_AT_ONCE = 8
-/** Databases of tenants that a diagnosis reads. */
+/** Databases of tenants whose waiting entries are read. */
 const MAX_EXAMINED = 200
 
 export class Outbox {
@@ -58,8 +58,8 @@ export class Outbox {
   }
 
   /** The statement that posts an entry in a tenant's transaction. */
-  statement({ outbox }: IsolationDriver, tenantId: string, kind: string, payload: object): PostStatement {
-    return outbox.post(newEntry(this.#kernel, tenantId, kind, payload))
+  statement({ outbox }: IsolationDriver, tenantId: string, kind: string, payload: object, id?: string): PostStatement {
+    return outbox.post(newEntry(this.#kernel, tenantId, kind, payload, id))
   }
 
   /** Prepares the storage for statements that post. `E_DEPENDENCY_UNAVAILABLE` */
@@ -122,26 +122,25 @@ export class Outbox {
     if (!driver || driver.outbox.whileEmpty) await this.#marks.forget(location)
   }
 
-  /** Age in seconds of the oldest entry, by placement with a shared database; without unavailable ones. */
+  /** Age in seconds of the oldest entry, by placement; without unavailable ones. */
   async oldestSeconds(): Promise<ReadonlyMap<string, number>> {
-    const { outbox } = this.#shared ?? {}
-    const ages = new Map<string, number>()
-    const read = async (placement: string) => ages.set(placement, (await outbox?.oldestSeconds?.(placement)) ?? 0)
-    await Promise.allSettled(this.#storage.placements.map(read))
+    const ages = new Map(this.#shared ? [] : this.#storage.placements.map((placement) => [placement, 0]))
+    const read = async (location: StorageLocation) => {
+      const { outbox } = this.#storage.driver(location.isolation)
+      const { placement } = location
+      const age = await outbox.oldestSeconds?.(location).catch(() => undefined)
+      if (age !== undefined) ages.set(placement, Math.max(age, ages.get(placement) ?? 0))
+    }
+    await forEachConcurrent(await this.#places(), MARKED_AT_ONCE, read)
     return ages
   }
 
   /**
    * Waiting entries of kinds that this process does not know, of a newer release or of a missing satellite, by
-   * placement. Of databases of tenants, those with a mark; without unavailable ones.
+   * placement; without unavailable ones.
    */
   async unknownKinds(): Promise<readonly (UnknownKind & { readonly placement: string })[]> {
     const { names } = this.#kernel.outbox
-    const shared = this.#shared
-    const places = [
-      ...(shared ? this.#storage.placements.map((placement) => wholeDatabase(shared, placement)) : []),
-      ...(await this.#marks.some(MAX_EXAMINED)),
-    ]
     const found = new Map<string, UnknownKind & { readonly placement: string }>()
     const read = async (location: StorageLocation) => {
       const { outbox } = this.#storage.driver(location.isolation)
@@ -153,7 +152,7 @@ export class Outbox {
         found.set(key, { placement, kind, count: before.count + count, since: first })
       }
     }
-    await forEachConcurrent(places, MARKED_AT_ONCE, read)
+    await forEachConcurrent(await this.#places(), MARKED_AT_ONCE, read)
     return [...found.values()]
   }
 
@@ -207,11 +206,24 @@ export class Outbox {
 
   /** A driver whose tenants share the database of a placement, and so its outbox. */
   get #shared(): IsolationDriver | undefined {
-    return this.#storage.drivers.find(({ outbox }) => outbox.oldestSeconds)
+    return this.#storage.drivers.find(({ outbox }) => outbox.isShared)
+  }
+
+  /** Shared databases, and databases of tenants with a mark; without the latter while the backoffice is unavailable. */
+  async #places(): Promise<readonly StorageLocation[]> {
+    const shared = this.#shared
+    const marked = this.#marks.some(MAX_EXAMINED).catch((error) => {
+      if (!isDatabaseUnavailable(error)) throw error
+      return []
+    })
+    return [
+      ...(shared ? this.#storage.placements.map((placement) => wholeDatabase(shared, placement)) : []),
+      ...(await marked),
+    ]
   }
 
   #databaseOf({ isolation, placement, locator }: StorageLocation): string {
-    const isShared = this.#storage.driver(isolation).outbox.oldestSeconds !== undefined
+    const { isShared } = this.#storage.driver(isolation).outbox
     return JSON.stringify([placement, ...(isShared ? [] : [isolation, locator])])
   }
 

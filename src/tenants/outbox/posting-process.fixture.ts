@@ -7,7 +7,7 @@ import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
 import { createLogger } from '../../kernel/base/logger.ts'
 import { createTenancy } from '../../tenancy/tenancy.ts'
 import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
-import { type LedgerSatellites, ledger, NOTES } from './outbox.fixture.ts'
+import { COUNTED, type CountedSatellites, countedSatellites, NOTES } from './outbox.fixture.ts'
 
 /** Steps of the diagram in outbox.ts, after which the process is killed. */
 export type Step = 'posted' | 'committed' | 'applying' | 'applied' | 'relayed'
@@ -22,13 +22,13 @@ const kill = () => process.kill(process.pid, 'SIGKILL')
 const killed = () => sleep(600_000)
 
 await serveParent(async ({ url }: { url: string }) => {
-  const tenancy = await createTenancy<LedgerSatellites>({
+  const tenancy = await createTenancy<CountedSatellites>({
     database: { url },
     appKey: TEST_APP_KEY,
     isolation: [schemaPg(), rowscopePg(), databasePg()],
     placements: { main: { connections: { max: 6, perTenant: 6 } } },
     migrations: [NOTES],
-    satellites: [ledger()],
+    satellites: countedSatellites(),
     role: 'api',
     logger: createLogger({ level: 'silent' }),
   })
@@ -40,6 +40,7 @@ await serveParent(async ({ url }: { url: string }) => {
     await tenant.transaction(async (db) => {
       await db.insertInto('notes').values({ id: n }).execute()
       await lines.add(tenantId, n)
+      await tenancy.metrics.increment(tenantId, COUNTED)
       await before()
     })
   }

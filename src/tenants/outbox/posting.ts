@@ -8,6 +8,7 @@ import { uuidv7 } from '../../kernel/base/ids.ts'
 import { toJson } from '../../kernel/base/validate.ts'
 import type { Secrets } from '../../kernel/crypto/crypto.ts'
 import { isValidPostgresJson } from '../../kernel/database/postgres-text.ts'
+import { checkCallId } from '../../kernel/outbox/once.ts'
 import type { Tracing } from '../../kernel/resilience/tracing.ts'
 import { MAX_ENTRY_BYTES, type NewEntry, type PostedEntry } from '../isolation/outbox.ts'
 
@@ -28,8 +29,9 @@ export function newEntry(
   tenantId: string,
   kind: string,
   content: object,
+  id = uuidv7(),
 ): NewEntry {
-  const id = uuidv7()
+  checkCallId(id)
   const payload = toJson(content, 'payload') ?? ''
   if (!isValidPostgresJson(currentContext())) {
     throw invalid([{ path: 'context', message: 'must not contain NUL or an unpaired surrogate' }])

@@ -13,6 +13,8 @@ import { MAX_ENTRY_BYTES } from '../../../tenants/isolation/outbox.ts'
 const MAX_MAC_BYTES = 100
 
 const SIGNATURE = 'tenantry.post(uuid, text, text, text, text)'
+/** For programs whose payload is a value of type jsonb. It has the rights of its caller. */
+const JSONB_SIGNATURE = 'tenantry.post(uuid, text, jsonb, text)'
 const SEARCH_PATH = 'pg_catalog, pg_temp'
 /** Increases with each change of the function. Processes of an earlier version leave a newer function as it is. */
 const VERSION = 1
@@ -38,10 +40,14 @@ export const outboxObjects = (scopeRole: string): string => `
       id uuid, kind text, payload text, context text default null, mac text default null) returns uuid
     volatile security definer language plpgsql set search_path = ${SEARCH_PATH} as $function$${BODY}$function$;
   revoke all on function ${SIGNATURE} from public;
-  grant execute on function ${SIGNATURE} to ${pg.escapeIdentifier(scopeRole)}`
+  create or replace function tenantry.post(id uuid, kind text, payload jsonb, context text default null) returns uuid
+    volatile language sql as $function$ select tenantry.post(id, kind, payload::text, context) $function$;
+  revoke all on function ${JSONB_SIGNATURE} from public;
+  grant execute on function ${SIGNATURE}, ${JSONB_SIGNATURE} to ${pg.escapeIdentifier(scopeRole)}`
 
-/** SQL for whether the database has the table, and the function in this version or a newer one. */
-export const hasOutboxObjects = `(to_regclass('tenantry.outbox') is not null and coalesce((
+/** SQL for whether the database has the table, and the functions in this version or a newer one. */
+export const hasOutboxObjects = `(to_regclass('tenantry.outbox') is not null
+  and to_regprocedure('${JSONB_SIGNATURE}') is not null and coalesce((
   select substring(prosrc from '-- version (\\d+)')::int >= ${VERSION} from pg_proc where oid = to_regprocedure('${SIGNATURE}')), false))`
 
 /** Whether a function of the catalog is exactly `tenantry.post`: the only one that may run with the owner's rights. */

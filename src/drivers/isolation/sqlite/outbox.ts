@@ -6,6 +6,8 @@ import type { SqliteStorage } from './storage.ts'
 
 /** @param find undefined: the storage is not in this process */
 export const sqliteOutbox = (find: (location: StorageLocation) => SqliteStorage | undefined): DriverOutbox => ({
+  isShared: false,
+
   post: ({ id, kind, payload, context, mac }) => ({
     text: 'insert into temp.tenantry_outbox (id, kind, payload, context, mac) values (?, ?, ?, ?, ?)',
     values: [id, kind, payload, context, mac],

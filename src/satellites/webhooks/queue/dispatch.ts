@@ -16,6 +16,7 @@ import type { EventType } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { joinedOutbox } from '../../../kernel/outbox/joining.ts'
 import type { OutboxEntry } from '../../../kernel/outbox/kinds.ts'
+import { type CallOptions, once } from '../../../kernel/outbox/once.ts'
 import { TenantState, tenantNotFound } from '../../../tenants/tenant/errors.ts'
 import { TenantDeleted } from '../../../tenants/tenant/events.ts'
 import { TENANT_ID } from '../../../tenants/tenant/tenant.ts'
@@ -94,18 +95,19 @@ export class Dispatch {
   }
 
   /** Returns the ids of the deliveries. @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST` */
-  async dispatch(tenantId: string, event: string, payload: unknown): Promise<string[]> {
+  async dispatch(tenantId: string, event: string, payload: unknown, { id }: CallOptions = {}): Promise<string[]> {
     if (typeof tenantId !== 'string' || !TENANT_ID.test(tenantId)) throw tenantNotFound(String(tenantId))
     const name = parsed(EventName, event, 'event')
     this.#assertNotReserved(name)
     const body = this.#bodyOf(name, payload)
     const outbox = joinedOutbox(tenantId)
     if (outbox) {
-      await outbox.post(DISPATCH, { event: name, payload: body })
+      await outbox.post(DISPATCH, { event: name, payload: body }, id)
       return []
     }
     const message = this.#message(tenantId, name, body)
-    return [...(await this.#sendOf(tenantId, message))]
+    const send = () => this.#sendOf(tenantId, message)
+    return [...((id === undefined ? await send() : await once(this.#kernel.database, tenantId, id, send)) ?? [])]
   }
 
   /** Dispatches events of tenants' transactions. Those of a tenant that was deleted since are no longer sent. */
