@@ -147,7 +147,7 @@ export const rowTransferSuite = (type: AdoptedType) =>
 
     test('an id that is no value of the column is rejected by clones, moves and restores', async () => {
       await here.tenants.create({ id: 'plain', name: 'Plain', isolation: 'schema-pg' })
-      await here.sql(`update multitenancy.tenants set status = 'active' where id = 'plain'`)
+      await here.tenants.installation.install('plain', { isLast: true })
       await expect(here.transfers.move('plain', { isolation: 'rowscope-pg' })).rejects.toMatchObject({
         code: 'E_INVALID_REQUEST',
         extras: { errors: [{ path: 'isolation', message: expect.stringContaining('no value of its tenant column') }] },
