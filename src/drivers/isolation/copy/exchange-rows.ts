@@ -10,6 +10,7 @@
  */
 import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
+import { sqlState } from '../../../kernel/database/database.ts'
 import { BackupIncompatible, type CopyDescription, type TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { type Imported, StorageExists, type TransferOptions } from '../../../tenants/isolation/driver.ts'
 import { iterateTables } from '../catalog/iterate-tables.ts'
@@ -31,6 +32,7 @@ import { assertStagedOnce, asWriter, from, insertAll, stage, takesRole } from '.
 import { copyTableIn } from './table-in.ts'
 
 const RETRY_AFTER_SECONDS = 1
+const CHANGED_BY_TRIGGER = '27000'
 
 /** Imports a copy beside the rows of the tenant. @param storage with the tenant's id as the label */
 export async function copyAside(
@@ -232,10 +234,23 @@ async function takeOut(
   })
   if (steps.length > 0) {
     await withRights(client, { ...shared, stagingSchema: aside }, () =>
-      asWriter(client, shared, () => client.query(`with ${steps.join(', ')} select`)),
+      asWriter(client, shared, () => deletion(client, `with ${steps.join(', ')} select`)),
     )
   }
   await recordAside(client, leaving, description)
+}
+
+async function deletion(client: pg.ClientBase, text: string): Promise<void> {
+  try {
+    await client.query(text)
+  } catch (error) {
+    if (sqlState(error) !== CHANGED_BY_TRIGGER) throw error
+    throw BackupIncompatible(
+      'Triggers change rows of the tenant while these are deleted. Allow the owner of the tables to disable triggers: ' +
+        'grant set on parameter session_replication_role to that role. Nothing was changed.',
+      { cause: error },
+    )
+  }
 }
 
 /** Lets the role of tenants' queries use a schema aside, if it writes the rows, until `work` ends. */
