@@ -188,6 +188,7 @@ export async function exchange(
     throw new Error(`The storage location "${location.locator}" of the tenant "${tenant}" has no rows on the server`)
   }
   if (!copy && description.migrations.length !== applied.length) return false
+  if (!copy) assertCompatible(description, stored, true)
   const leaving = { tenantId: tenant, locator: left }
   await client.query(reader.names)
   await assertNoReferences(client, shared, true)

@@ -80,8 +80,8 @@ describe('an owner that policies bind', () => {
   test('leaves the former rows if a trigger changes rows that are being deleted', async () => {
     const [a] = rows.ids
     await rows.sql(`create function app.recount() returns trigger language plpgsql as $$
-        begin update app.tasks set body = 'orphan' where project_id = old.id; return old; end $$;
-      create trigger recount before delete on app.projects for each row execute function app.recount()`)
+        begin update app.projects set title = 'orphan' where id = old.project_id; return old; end $$;
+      create trigger recount before delete on app.tasks for each row execute function app.recount()`)
     await expect(replace(rows, a)).rejects.toMatchObject({
       code: 'E_BACKUP_INCOMPATIBLE',
       message: expect.stringContaining('Triggers change rows of the tenant while these are deleted'),
@@ -104,6 +104,23 @@ describe('an owner that policies bind', () => {
     expect(await bodies(rows, a)).toHaveLength(2)
     expect((await sql`select title from projects`.execute(rows.handle(a).db)).rows).toEqual([{ title: 'of acme' }])
     await rows.driver.drop(second(rows, a))
+  })
+})
+
+describe.each(['text', 'integer'] as const)('a tenant column of type %s', (type) => {
+  let rows: Rows
+  beforeAll(async () => {
+    rows = await openRows(type)
+    await rows.create()
+    await rows.adopt()
+  })
+  afterAll(() => rows.end())
+
+  test('has rows that are replaced', async () => {
+    const before = await others(rows)
+    await replace(rows, rows.ids[0])
+    expect(await bodies(rows, rows.ids[0])).toEqual(['ONE'])
+    expect(await others(rows)).toEqual(before)
   })
 })
 
