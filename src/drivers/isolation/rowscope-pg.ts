@@ -9,6 +9,7 @@
 import pg from 'pg'
 import { NotAdoptable } from '../../tenants/isolation/adoption.ts'
 import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
+import type { OrphanedRows, RegisteredLocation } from '../../tenants/isolation/orphaned-rows.ts'
 import { auditRowTables } from './audit/audit.ts'
 import { countRows, orphanedRows, type RowTables } from './audit/orphaned-rows.ts'
 import { countAside, dropAside, orphanedAside, sourceAside } from './copy/aside-schema.ts'
@@ -165,10 +166,10 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
       },
 
       audit: (servers, locations) => auditRowTables(servers, locations, { ...options, ...rows }),
-      async orphanedRows(server, registered) {
-        const aside = await whilePrepared(server, (client) => orphanedAside(client, column, registered))
-        return [...(await orphanedRows(server, rows, registered)), ...aside]
-      },
+      orphanedRows: (server, registered) =>
+        column.isGiven
+          ? whilePrepared(server, (client) => orphanedOf(client, server, rows, registered))
+          : orphanedRows(server, rows, registered),
       adopts: { of: 'rows', tables: rows },
     },
     options,
@@ -212,6 +213,26 @@ const whilePrepared = <T>(server: PostgresServer, work: (client: pg.ClientBase) 
     const { rows } = await client.query(`select to_regclass('tenantry.row_copies') is not null as "isPrepared"`)
     return rows[0].isPrepared ? work(client) : []
   })
+
+/** In the tables and aside. The registry is read once, after both. */
+async function orphanedOf(
+  client: pg.ClientBase,
+  server: PostgresServer,
+  rows: RowTables,
+  registered: () => Promise<readonly RegisteredLocation[]>,
+): Promise<OrphanedRows[]> {
+  const found: OrphanedRows[] = []
+  const aside = await orphanedAside(client, rows.column, async () => {
+    let known: readonly RegisteredLocation[] | undefined
+    const read = async () => {
+      known = await registered()
+      return known
+    }
+    found.push(...(await orphanedRows(server, rows, read)))
+    return known ?? registered()
+  })
+  return [...found, ...aside]
+}
 
 /** @param tenant the label of the rows */
 const rowsOf = (storage: TenantStorage, column: TenantColumn, tenant = storage.tenantId): RowStorage => ({

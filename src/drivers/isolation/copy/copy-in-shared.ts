@@ -102,13 +102,17 @@ export async function readShared(
     ...(reader.isExempt ? [reader.names] : reader.statements),
   )
   const applied = await migrator.applied(client, schema)
-  const lacking = migrations.filter(({ name }) => !applied.includes(name))
-  if (lacking.length > 0) {
-    const names = lacking.map(({ name }) => name).join(', ')
-    throw BackupIncompatible(`The tables of the placement lack migrations of the copy: ${names}.`)
-  }
+  assertApplied(migrations, applied)
   const stored = await existingIn(client, schema, searchPath, column)
   return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema, column), applied }
+}
+
+/** Throws if the tables lack migrations of the copy. */
+export function assertApplied(migrations: CopyDescription['migrations'], applied: readonly string[]): void {
+  const lacking = migrations.filter(({ name }) => !applied.includes(name))
+  if (lacking.length === 0) return
+  const names = lacking.map(({ name }) => name).join(', ')
+  throw BackupIncompatible(`The tables of the placement lack migrations of the copy: ${names}.`)
 }
 
 /** Throws if the label of the location's rows has changed. */

@@ -66,12 +66,16 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
     server.administer(stagingSchemaOf(tenant), (client) => hold(client, () => enter(client, copy)))
   const isEntered = await run()
   if (isEntered !== undefined) return isEntered
-  await server.owned(async (client) => {
+  const isMigrated = await server.owned(async (client) => {
     const source = await sourceAside(client, { ...storage, ...location, isolation: 'rowscope-pg' })
-    await copyOut(client, source, run, hold)
+    return copyOut(client, source, run, hold)
   })
-  await server.administer(stagingSchemaOf(aside), (client) => dropAside(client, location))
-  return true
+  // The copy has read the tables until the commit.
+  await server.administer(stagingSchemaOf(tenant), async (client) => {
+    if ((await enteredOf(client, location, 'for update')).locator === location.locator)
+      await dropAside(client, location)
+  })
+  return isMigrated ?? false
 }
 
 /**

@@ -24,7 +24,7 @@ import type { PostgresServer } from '../server/postgres-server.ts'
 import { type Holding, LOADING, withSettings } from '../transactions/copy-session.ts'
 import { asideSchemaOf, createAside, dropAside, readAside, recordAside, tablesAside } from './aside-schema.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
-import { type RowStorage, readShared, stagingSchemaOf } from './copy-in-shared.ts'
+import { assertApplied, type RowStorage, readShared, stagingSchemaOf } from './copy-in-shared.ts'
 import type { LoadOptions } from './copy-load.ts'
 import { assertKeysFree, assertNoReferences, assertNoRows } from './replaceable-rows.ts'
 import { advanceSequences, assertSequencesInRange } from './sequences.ts'
@@ -187,6 +187,7 @@ export async function exchange(
   if (!description) {
     throw new Error(`The storage location "${location.locator}" of the tenant "${tenant}" has no rows on the server`)
   }
+  assertApplied(description.migrations, applied)
   if (!copy && description.migrations.length !== applied.length) return false
   if (!copy) assertCompatible(description, stored, true)
   const leaving = { tenantId: tenant, locator: left }
