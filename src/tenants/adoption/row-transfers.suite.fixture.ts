@@ -118,6 +118,17 @@ export const rowTransferSuite = (type: AdoptedType) =>
       await here.run(third, `update projects set lead = 100`)
       await here.run(third, `insert into labels values (default, 'red')`)
       const [rows, others] = [await here.rows(third), await here.others(third)]
+      await here.run(third, `insert into labels values ('${globex}', 'foreign')`)
+      const rejected = await here.ended(await here.transfers.move(third, { isolation: 'rowscope-pg' }))
+      expect(rejected.failure).toMatchObject({
+        message: expect.stringContaining(`another value than "${third}" in "org_id"`),
+      })
+      await here.run(third, `delete from labels where label = 'foreign'`)
+      const backupId = await here.backup(third)
+      const rehearsal = { backupId, rehearse: true, isolation: 'rowscope-pg' }
+      expect(await here.done(await here.transfers.backups.restore(third, rehearsal))).toMatchObject({
+        compared: 'contents',
+      })
       await here.done(await here.transfers.move(third, { isolation: 'rowscope-pg' }))
       expect(await here.tenants.get(third)).toMatchObject({ isolation: 'rowscope-pg', maintenance: null })
       expect(await here.rows(third)).toEqual(rows)
