@@ -3,12 +3,15 @@
  *
  *   --app, --config ─► TENANTRY_APP, TENANTRY_CONFIG ─► "tenantry".app of the nearest package.json ─► tenantry.config.{ts,js,json}
  */
+import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { pathToFileURL } from 'node:url'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
+
+const IMPORT_TIMEOUT_MS = 10_000
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -90,9 +93,56 @@ async function readApp(path: string, directory: string): Promise<Source> {
     if (!isDefinition(exported)) return { ...source, content: exported }
     return { ...source, content: exported.config, base: exported.directory ?? directory, isDefinition: true }
   } catch (error) {
-    return { ...source, fault: error instanceof Error ? error.message : String(error) }
+    return { ...source, fault: await importFault(error, path) }
   }
 }
+
+const COMPILE =
+  'Compile the definition to JavaScript and name the output (`--app ./dist/tenancy.js`), or move this code to files that it does not import.'
+
+/** Hints for errors of an import, by pattern of `<code> <message>`. Node.js only removes types, and resolves as ECMAScript does. */
+const HINTS: readonly (readonly [RegExp, string])[] = [
+  [/^ERR_UNSUPPORTED_(NODE_MODULES_)?TYPE/, COMPILE],
+  [/^ERR_UNKNOWN_FILE_EXTENSION/, COMPILE],
+  [/^SyntaxError Invalid or unexpected token/, `Node.js does not support decorators. ${COMPILE}`],
+  [
+    /^SyntaxError .* does not provide an export/,
+    'Import types by `import type`. The compiler option `verbatimModuleSyntax` reports them.',
+  ],
+  [
+    /^ERR_MODULE_NOT_FOUND Cannot find package/,
+    'Install it. If it is an alias of `paths` in tsconfig.json, use a relative path: Node.js does not read them.',
+  ],
+  [
+    /^ERR_(MODULE_NOT_FOUND|UNSUPPORTED_DIR_IMPORT)/,
+    'Imports name files with their extension, as in `./entities.ts`. Or compile the definition and name the output.',
+  ],
+]
+
+/** Message of a failed import with the file and a hint. */
+async function importFault(error: unknown, path: string): Promise<string> {
+  if (!(error instanceof Error)) return String(error)
+  const { name, message, stack = '' } = error
+  const kind = `${(error as NodeJS.ErrnoException).code ?? name} ${message}`
+  const [, hint] = HINTS.find(([pattern]) => pattern.test(kind)) ?? []
+  const isUnplaced = /^SyntaxError: .*\n +at .*node:internal/.test(stack)
+  const place = error instanceof SyntaxError && placeIn(isUnplaced ? await failedImport(path) : stack)
+  const text = place ? `${place}: ${message}` : message
+  return hint ? `${text.replace(/\.$/, '')}. ${hint}` : text
+}
+
+/** `/app/entities.ts:3` of the first line that names a file and a line. */
+function placeIn(text: string): string | undefined {
+  const [, url, line] = /^(file:\S+):(\d+)$/m.exec(text) ?? []
+  return url && `${fileURLToPath(url)}:${line}`
+}
+
+/** Output of Node.js for a file that it cannot compile. Only an error that ends a process names the place. */
+const failedImport = (path: string): Promise<string> =>
+  new Promise((resolve) => {
+    const argv = [...process.execArgv, '--no-warnings', path]
+    execFile(process.execPath, argv, { timeout: IMPORT_TIMEOUT_MS }, (_, __, stderr) => resolve(stderr))
+  })
 
 const isRunning = (value: any): value is { stop(): Promise<void> } =>
   typeof value?.stop === 'function' && value.kernel !== undefined

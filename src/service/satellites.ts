@@ -6,7 +6,7 @@
  *   defineTenancy({ satellites: [...builtInSatellites({ sso: false, webhooks: { maxAttempts: 8 } }), announcements()] })
  */
 import { InvalidRequest } from '../kernel/base/errors.ts'
-import type { NamedSatellite, Satellite, ServiceType } from '../tenancy/satellite.ts'
+import type { NamedSatellite, Satellite } from '../tenancy/satellite.ts'
 import { ConfigurationError } from './config.ts'
 
 /** Deleting a folder and its line here removes exactly that feature. */
@@ -60,11 +60,12 @@ interface DeclaredBy<Options> {
 }
 
 /** The satellites with these declared names in place of their own, which are those of any options. */
-type WithDeclared<One, Declared> = One extends { readonly types?: { readonly service: infer Type extends ServiceType } }
-  ? 'types' extends keyof One
-    ? NamedSatellite<One['name' & keyof One] & string, Type, Declared>
+type WithDeclared<One, Declared> =
+  One extends NamedSatellite<infer Name, infer Type, any, infer Published>
+    ? 'types' extends keyof One
+      ? NamedSatellite<Name, Type, Declared, Published>
+      : One
     : One
-  : One
 
 /**
  * The satellites of Tenantry, each with its options: all except those with `false`, and `billing` only with options.

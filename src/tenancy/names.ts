@@ -11,6 +11,13 @@ type DeclaredIn<One, Kind extends keyof Names> = One extends AnySatellite
     : never
   : never
 
+/** Names of events that satellites publish; string, if the type of one does not have them. */
+type PublishedBy<One> = One extends AnySatellite
+  ? One extends { readonly published?: readonly (infer Published extends string)[] }
+    ? Published
+    : string
+  : never
+
 /** Names in the limits of plans; never, if no plan has a limit. */
 type LimitOf<P extends PlansConfig> = {
   [Plan in keyof P['definitions']]: keyof P['definitions'][Plan]['limits'] & string
@@ -24,6 +31,7 @@ export interface NamesOf<P extends PlansConfig, S extends readonly AnySatellite[
   readonly quota: OrAny<LimitOf<P> | DeclaredIn<S[number], 'quota'>, string>
   readonly flag: OrAny<DeclaredIn<S[number], 'flag'>, string>
   readonly event: OrAny<DeclaredIn<S[number], 'event'>, object>
+  readonly published: PublishedBy<S[number]>
   readonly metric: OrAny<DeclaredIn<S[number], 'metric'>, string>
   readonly setting: OrAny<DeclaredIn<S[number], 'setting'>, object>
 }

@@ -1,5 +1,7 @@
 /** Defines satellites: optional parts of a tenancy whose services use the tenants. */
 import { commandsOf } from '../kernel/api/projection.ts'
+import type { DottedNameOf } from '../kernel/events/dotted-names.ts'
+import type { EventType } from '../kernel/events/events.ts'
 import type { Kernel } from '../kernel/kernel.ts'
 import type { Part } from '../kernel/part-definition.ts'
 import { settingText } from '../kernel/processes/settings.ts'
@@ -11,8 +13,11 @@ export type { Received, Receiver } from '../kernel/part-definition.ts'
 export type { Names } from '../tenants/tenant/names.ts'
 
 /** The name is camelCase: `tenancy.auditLogs` is its service. */
-export interface Satellite<Name extends string = string, Service = any> extends Part<Name, Service, Tenants> {
+export interface Satellite<Name extends string = string, Service = any, Published extends string = string>
+  extends Part<Name, Service, Tenants> {
   readonly summary: string
+  /** Absent: dotted names of its events, only for the compiler. */
+  readonly published?: readonly Published[]
   /** Options that the processes of a backoffice must share, by name, as text without secrets. */
   readonly sharedOptions?: Readonly<Record<string, string>>
 }
@@ -34,22 +39,26 @@ export interface ServiceType {
 export type ServiceFor<Type extends ServiceType, N extends Names> = (Type & { readonly names: N })['service']
 
 /** A satellite of Tenantry with a `ServiceType`, and the names that its options declare. */
-export interface NamedSatellite<Name extends string, Type extends ServiceType, Declared = {}>
-  extends Satellite<Name, any> {
+export interface NamedSatellite<
+  Name extends string,
+  Type extends ServiceType,
+  Declared = {},
+  Published extends string = never,
+> extends Satellite<Name, any, Published> {
   /** Absent: only for the compiler. */
   readonly types?: { readonly service: Type; readonly declared: Declared }
 }
 
 /**
- * Declares a satellite; the compiler infers its name and the type of its service. Commands of operations precede
+ * Declares a satellite; the compiler infers its name, the type of its service and the names of its events. Commands of operations precede
  * `commands`, unless `commands` contains them at another position.
  *
  * @example
  *   const notes = defineSatellite({ name: 'notes', summary: 'Keeps notes', service: (kernel) => new Notes(kernel) })
  */
-export function defineSatellite<const Name extends string, Service>(
-  satellite: Satellite<Name, Service>,
-): Satellite<Name, Service> {
+export function defineSatellite<const Name extends string, Service, Type extends EventType = never>(
+  satellite: Satellite<Name, Service, never> & { readonly events?: readonly Type[] },
+): Satellite<Name, Service, DottedNameOf<Type>> {
   const { operations = [], commands = [] } = satellite
   const projected = commandsOf(operations).filter(({ name }) => !commands.some((one) => one.name === name))
   return { ...satellite, commands: [...projected, ...commands] }

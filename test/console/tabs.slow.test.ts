@@ -48,6 +48,7 @@ test(
     await page.getByRole('button', { name: 'admin', exact: true }).click()
     await page.getByRole('menuitem', { name: 'Sign out' }).click()
     await page.getByLabel('Admin token').waitFor()
+    expect(await page.evaluate('Object.keys(sessionStorage)')).toEqual(['shop-cart'])
     await other.getByLabel('Admin token').waitFor()
     await signInAs(page, limited)
     await page.getByRole('heading', { name: 'Home', level: 1 }).waitFor()

@@ -367,8 +367,8 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: a drop lifts the fence',
     story: 'A process without the notification of a purge writes rows for the purged tenant.',
     file: ROWS,
-    replace: `    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole, column })`,
-    by: `    await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole, column })
+    replace: '    const deleted = await deleteTenantRows(client, schema, rows)',
+    by: `    const deleted = await deleteTenantRows(client, schema, rows)
     await unfence(client, tenant)`,
     on,
   },

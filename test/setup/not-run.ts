@@ -36,7 +36,9 @@ const OPTIONAL = [
 const ORMS = {
   name: 'orms',
   program: 'npm ci --prefix test/orms',
-  files: ['test/orms/orms.slow.test.ts', 'test/orms/settings.slow.test.ts'],
+  files: ['orms.slow', 'settings.slow', 'synchronization.slow', 'types.nightly'].map(
+    (name) => `test/orms/${name}.test.ts`,
+  ),
 }
 export const hasOrms = existsSync(join(import.meta.dirname, '../orms/generated/client.ts'))
 

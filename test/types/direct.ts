@@ -1,8 +1,9 @@
 /** Types of direct use: names of services, tables and plan of tenants, jobs and loops. */
 import type { Kysely } from 'kysely'
-import type { Guard, Tenancy, Tenant } from 'tenantry'
+import type { Guard, Satellite, Tenancy, Tenant } from 'tenantry'
 import { createTenancy, defineTenancy } from 'tenantry'
 import { builtInSatellites } from 'tenantry/satellites'
+import { webhooks } from 'tenantry/satellites/webhooks'
 import { z } from 'zod'
 import { type Equal, is } from './is.ts'
 import { type Database, definition, parcels } from './tenancy.ts'
@@ -36,21 +37,59 @@ await tenancy.webhooks.dispatch('acme', 'note.created', { id: '1' })
 // @ts-expect-error the payload has no such member
 await tenancy.webhooks.dispatch('acme', 'note.created', { id: 1, secret: 'x' })
 
-// Patterns of subscriptions
+// Patterns of subscriptions: declared events, events of Tenantry and of satellites
 const url = 'https://receiver.example/hooks'
-await tenancy.webhooks.create('acme', { url, events: ['note.created', 'note.*', '*', 'tenant.*', 'parcel.sent'] })
+await tenancy.webhooks.create('acme', { url, events: ['note.created', 'note.*', '*', 'tenant.*'] })
+await tenancy.webhooks.create('acme', {
+  url,
+  events: ['tenant.entered_maintenance', 'parcel.sent_to_buyer', 'parcel.*'],
+})
+await tenancy.webhooks.create(null, {
+  url,
+  events: ['audit.entries', 'feature.flag_changed', 'quota.threshold_reached'],
+})
 await tenancy.webhooks.update('acme', 'id', { events: ['note.created'] })
 await tenancy.webhooks.update('acme', 'id', { enabled: true })
+const onSettled = () => undefined
+await tenancy.webhooks.listen({ tenantId: 'acme', url, onSettled })
+await tenancy.webhooks.listen({ tenantId: 'acme', url, events: ['parcel.*'], onSettled })
 declare const ofForm: string[]
+declare const kind: string
 await tenancy.webhooks.create(null, { url, events: ofForm })
+await tenancy.webhooks.create(null, { url, events: [`${kind}.created`, 'note.created'] })
 // @ts-expect-error misspelled event
 await tenancy.webhooks.create('acme', { url, events: ['tenant.*', 'note.craeted'] })
+// @ts-expect-error misspelled first segment
+await tenancy.webhooks.create('acme', { url, events: ['noet.created'] })
+// @ts-expect-error misspelled event of Tenantry
+await tenancy.webhooks.create('acme', { url, events: ['tenant.craeted'] })
+// @ts-expect-error misspelled event of a satellite
+await tenancy.webhooks.create('acme', { url, events: ['parcel.sent'] })
+// @ts-expect-error internal events are not sent
+await tenancy.webhooks.create('acme', { url, events: ['parcel.weighed'] })
+// @ts-expect-error the satellite is not installed
+await tenancy.webhooks.create('acme', { url, events: ['impersonation.started'] })
 // @ts-expect-error misspelled event
 await tenancy.webhooks.update('acme', 'id', { events: ['note.craeted'] })
+// @ts-expect-error misspelled first segment
+await tenancy.webhooks.update('acme', 'id', { events: ['noet.*'] })
 // @ts-expect-error a pattern ends with .*
 await tenancy.webhooks.create('acme', { url, events: ['note.cre*'] })
 // @ts-expect-error the events are missing
 await tenancy.webhooks.create('acme', { url })
+// @ts-expect-error misspelled first segment
+await tenancy.webhooks.listen({ tenantId: 'acme', url, events: ['noet.*'], onSettled })
+
+// Events of deliveries
+await tenancy.webhooks.test('acme', 'id', 'note.created')
+await tenancy.webhooks.deliveries('acme', 'id', { event: 'webhook.test' })
+await tenancy.webhooks.allDeliveries({ event: 'tenant.created', status: '5xx' })
+// @ts-expect-error misspelled event
+await tenancy.webhooks.test('acme', 'id', 'noet.created')
+// @ts-expect-error misspelled event
+await tenancy.webhooks.deliveries('acme', 'id', { event: 'noet.created' })
+// @ts-expect-error misspelled event
+await tenancy.webhooks.allDeliveries({ event: 'noet.created' })
 
 // Metrics
 await tenancy.metrics.increment('acme', 'notes')
@@ -162,6 +201,8 @@ await undeclared.quotas.consume('acme', 'anything')
 await undeclared.featureFlags.isEnabled('anything', { tenantId: 'acme' })
 await undeclared.webhooks.dispatch('acme', 'any.event', { of: 'any', payload: 1 })
 await undeclared.webhooks.create('acme', { url, events: ['any.event', 'any.*'] })
+await undeclared.webhooks.test('acme', 'id', 'any.event')
+await undeclared.webhooks.allDeliveries({ event: 'any.event' })
 await undeclared.metrics.increment('acme', 'anything')
 await undeclared.metrics.list('acme', { key: 'anything' })
 is<Equal<ReturnType<typeof undeclared.settings.get>, Promise<unknown>>>()
@@ -183,6 +224,7 @@ const whole = await createTenancy({
 await whole.quotas.consume('acme', 'exports')
 await whole.featureFlags.isEnabled('new-editor', { tenantId: 'acme' })
 await whole.webhooks.dispatch('acme', 'note.created', { id: 1 })
+await whole.webhooks.create('acme', { url, events: ['note.created', 'parcel.sent_to_buyer', 'impersonation.started'] })
 await whole.metrics.increment('acme', 'notes')
 await whole.parcels.count('acme')
 is<Equal<Awaited<ReturnType<typeof whole.settings.get<'upload.mb'>>>, number>>()
@@ -190,12 +232,24 @@ is<Equal<Awaited<ReturnType<typeof whole.settings.get<'upload.mb'>>>, number>>()
 await whole.quotas.consume('acme', 'export')
 // @ts-expect-error undeclared flag
 await whole.featureFlags.isEnabled('old-editor', { tenantId: 'acme' })
+// @ts-expect-error misspelled first segment
+await whole.webhooks.create('acme', { url, events: ['noet.created'] })
+// @ts-expect-error billing has no options and is not installed
+await whole.webhooks.create('acme', { url, events: ['payment.failed'] })
 // @ts-expect-error the id is a number
 await whole.webhooks.dispatch('acme', 'note.created', { id: '1' })
 // @ts-expect-error undeclared metric
 await whole.metrics.increment('acme', 'note')
 // @ts-expect-error disabled
 whole.sso
+
+// A satellite whose type has no names of events may publish any. Only namespaces of declared events are checked.
+declare const unnamed: Satellite<'unnamed', object>
+const open = await createTenancy({ satellites: [webhooks({ events: { 'note.created': z.object({}) } }), unnamed] })
+await open.webhooks.create('acme', { url, events: ['note.created', 'note.*', 'parcel.sent', 'tenant.created'] })
+await open.webhooks.test('acme', 'id', 'parcel.sent')
+// @ts-expect-error misspelled event
+await open.webhooks.create('acme', { url, events: ['note.craeted'] })
 
 // A typed tenancy is a tenancy, and a typed tenant is a tenant.
 export const anyTenancy: Pick<Tenancy, 'tenants' | 'tenant' | 'run' | 'current' | 'guard' | 'forEachTenant'> = tenancy

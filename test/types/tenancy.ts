@@ -1,6 +1,6 @@
 /** The definition of the type tests: tables, and names of every kind. */
 import type { Generated } from 'kysely'
-import { defineSatellite, defineTenancy, tables } from 'tenantry'
+import { defineSatellite, defineTenancy, event, tables } from 'tenantry'
 import { auditLogs } from 'tenantry/satellites/audit-logs'
 import { featureFlags } from 'tenantry/satellites/feature-flags'
 import { metrics } from 'tenantry/satellites/metrics'
@@ -19,8 +19,16 @@ class Parcels {
   }
 }
 
+const ParcelSentToBuyer = event('ParcelSentToBuyer', 'A parcel has left', z.object({ tenantId: z.string() }))
+const ParcelWeighed = event('ParcelWeighed', 'Not sent', z.object({ tenantId: z.string() }), { isInternal: true })
+
 export const parcels = () =>
-  defineSatellite({ name: 'parcels', summary: 'Counts parcels', service: () => new Parcels() })
+  defineSatellite({
+    name: 'parcels',
+    summary: 'Counts parcels',
+    events: [ParcelSentToBuyer, ParcelWeighed],
+    service: () => new Parcels(),
+  })
 
 export const definition = defineTenancy({
   tables: tables<Database>(),

@@ -25,6 +25,8 @@ let channel: BroadcastChannel | undefined
 let early: Shared[] | undefined = []
 /** Start of each key of the console in the storage of the tab, which other pages of the origin share. */
 const OWN = 'tenantry-'
+/** Key of the router's scroll positions. */
+const ROUTER = 'tsr-scroll-restoration'
 /** Key of the identity whose data the storage of this tab has. */
 const OWNER = `${OWN}owner`
 
@@ -86,7 +88,7 @@ export async function signOut(): Promise<void> {
     return
   }
   share(null)
-  clearTab()
+  addEventListener('pagehide', clearTab) // the router stores its positions before
   location.assign(`${settings.prefix}/console/`)
 }
 
@@ -124,7 +126,8 @@ function takeTab(name: string): void {
 }
 
 function clearTab(): void {
-  for (const key of Object.keys(sessionStorage)) if (key.startsWith(OWN)) sessionStorage.removeItem(key)
+  for (const key of Object.keys(sessionStorage))
+    if (key.startsWith(OWN) || key.startsWith(ROUTER)) sessionStorage.removeItem(key)
 }
 
 export function useSession(): Session {

@@ -7,6 +7,7 @@ import type { TenantCopy } from '../../tenants/isolation/copy.ts'
 import type {
   Capabilities,
   DriverEnvironment,
+  DropOptions,
   Imported,
   IsolationDriver,
   MakingOptions,
@@ -73,13 +74,14 @@ export interface PostgresDialect
   /** Whether a migration and its transaction are sent as one text: for databases with thousands of equal schemas. */
   readonly migratesAtOnce?: boolean
   provision(storage: TenantStorage, options: MakingOptions): Promise<readonly string[]>
-  drop(storage: TenantStorage): Promise<void>
+  drop(storage: TenantStorage, options?: DropOptions): Promise<void>
   inventory(server: PostgresServer): Promise<readonly StoredLocation[]>
-  /** Rows of a tenant's locations in shared tables, by table. */
+  /** Rows of a tenant's locations in shared tables, by table; see `search` of the driver. */
   readonly rowsOf?: (
     server: PostgresServer,
     tenantId: string,
     locators: readonly string[],
+    options: { readonly beforeDrop?: boolean | undefined },
   ) => Promise<readonly FoundData[]>
 
   fence(storage: TenantStorage): Promise<void>

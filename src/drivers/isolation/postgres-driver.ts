@@ -235,10 +235,10 @@ export function postgresDriver(
     ...(enter ? { enter: async (location, { signal }) => enter(await prepared(location), signal) } : {}),
 
     ...adoptionOf(dialect, at, extensionsSchema, () => placementsOf(servers)),
-    drop: async (location) => dialect.drop(await prepared(location)),
+    drop: async (location, options) => dialect.drop(await prepared(location), options),
     inventory: async (placement) => dialect.inventory(serverOf(placement)),
-    search: async (placement, tenantId, lastEpoch, adopted) =>
-      searchServer(serverOf(placement), dialect, tenantId, { lastEpoch, adopted }),
+    search: async (placement, tenantId, lastEpoch, adopted, options) =>
+      searchServer(serverOf(placement), dialect, tenantId, { ...options, lastEpoch, adopted }),
     ...(orphanedRows
       ? { orphanedRows: async (placement, registered) => orphanedRows(serverOf(placement), registered) }
       : {}),

@@ -75,14 +75,14 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
   /** Undefined without storage. An error of `work` remains an error. */
   const found = async <T>(
     location: StorageLocation,
-    work: (client: pg.ClientBase) => Promise<T>,
+    work: (client: pg.ClientBase, isEmpty: boolean) => Promise<T>,
   ): Promise<T | undefined> => {
     let isFound = false
     try {
       return await owned(location, async (client) => {
-        await client.query(FIRST)
+        const { rowCount } = await client.query(FIRST)
         isFound = true
-        return await work(client)
+        return await work(client, rowCount === 0)
       })
     } catch (error) {
       const state = sqlState(error) ?? ''
@@ -110,7 +110,9 @@ export function postgresOutbox({ reach, serverOf, databaseOf }: OutboxDatabases)
 
     async relay(location, options, apply) {
       const relayed = () =>
-        found(location, (client) => relayAll(client, isOwn ? location.tenantId : undefined, options, apply))
+        found(location, async (client, isEmpty) => {
+          if (!isEmpty) await relayAll(client, isOwn ? location.tenantId : undefined, options, apply)
+        })
       await (isOwn ? relays.run(signal, relayed) : relayed())
     },
 
@@ -153,8 +155,6 @@ async function relayAll(
 ): Promise<void> {
   /** Kinds with postponed entries, and the error of the first. */
   const postponed = new Map<string, unknown>()
-  const { rowCount } = await client.query(FIRST)
-  if (rowCount === 0) return
   for (let after = 0; ; ) {
     const rows = await inTransaction(
       client,

@@ -8,11 +8,10 @@
  */
 import pg from 'pg'
 import { NotAdoptable } from '../../tenants/isolation/adoption.ts'
-import type { IsolationDriver } from '../../tenants/isolation/driver.ts'
-import type { OrphanedRows, RegisteredLocation } from '../../tenants/isolation/orphaned-rows.ts'
+import type { DropOptions, IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { auditRowTables } from './audit/audit.ts'
 import { countRows, orphanedRows, type RowTables } from './audit/orphaned-rows.ts'
-import { countAside, dropAside, orphanedAside, sourceAside } from './copy/aside-schema.ts'
+import { asideRowsOf, dropAside, orphanedOrAside, sourceAside } from './copy/aside-schema.ts'
 import { assertSameLabel, copyInRows, type RowStorage, stagingSchemaOf } from './copy/copy-in-shared.ts'
 import { enterRows } from './copy/enter-rows.ts'
 import { copyAside } from './copy/exchange-rows.ts'
@@ -102,7 +101,7 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
         return storage.migrating((client, read) => migrator.install(client, schema, searchPath, read))
       },
 
-      drop: (storage) => dropRows(storage, column),
+      drop: (storage, options) => dropRows(storage, column, options),
 
       inventory: (server) =>
         server.ownedWithTimeout(async (client) => {
@@ -113,12 +112,11 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
           return (await client.query(FENCED_LOCATORS)).rows
         }),
 
-      async rowsOf(server, tenantId, locators) {
+      async rowsOf(server, tenantId, locators, { beforeDrop }) {
         const labels = locators.map((locator) => labelAside({ tenantId, locator }))
-        const aside = await whilePrepared(server, (client) => countAside(client, { tenantId }))
         return [
-          ...(await countRows(server, rows, [tenantId, ...labels])),
-          ...aside.map((found) => ({ kind: found.table, count: found.rows })),
+          ...(await countRows(server, rows, beforeDrop ? labels : [tenantId, ...labels])),
+          ...(await asideRowsOf(server, tenantId)),
         ]
       },
 
@@ -167,9 +165,7 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
 
       audit: (servers, locations) => auditRowTables(servers, locations, { ...options, ...rows }),
       orphanedRows: (server, registered) =>
-        column.isGiven
-          ? whilePrepared(server, (client) => orphanedOf(client, server, rows, registered))
-          : orphanedRows(server, rows, registered),
+        column.isGiven ? orphanedOrAside(server, rows, registered) : orphanedRows(server, rows, registered),
       adopts: { of: 'rows', tables: rows },
     },
     options,
@@ -207,33 +203,6 @@ async function isUsedByTenants(client: pg.ClientBase, schema: string, scopeRole:
 const notAdopted = (schema: string) =>
   NotAdoptable(`The schema "${schema}" exists and was not adopted. Adopt it with tenant:adopt:tables first.`)
 
-/** Returns nothing for a server without tenants. */
-const whilePrepared = <T>(server: PostgresServer, work: (client: pg.ClientBase) => Promise<T[]>): Promise<T[]> =>
-  server.owned(async (client) => {
-    const { rows } = await client.query(`select to_regclass('tenantry.row_copies') is not null as "isPrepared"`)
-    return rows[0].isPrepared ? work(client) : []
-  })
-
-/** In the tables and aside. The registry is read once, after both. */
-async function orphanedOf(
-  client: pg.ClientBase,
-  server: PostgresServer,
-  rows: RowTables,
-  registered: () => Promise<readonly RegisteredLocation[]>,
-): Promise<OrphanedRows[]> {
-  const found: OrphanedRows[] = []
-  const aside = await orphanedAside(client, rows.column, async () => {
-    let known: readonly RegisteredLocation[] | undefined
-    const read = async () => {
-      known = await registered()
-      return known
-    }
-    found.push(...(await orphanedRows(server, rows, read)))
-    return known ?? registered()
-  })
-  return [...found, ...aside]
-}
-
 /** @param tenant the label of the rows */
 const rowsOf = (storage: TenantStorage, column: TenantColumn, tenant = storage.tenantId): RowStorage => ({
   ...storage,
@@ -261,7 +230,7 @@ const enter = (storage: TenantStorage, column: TenantColumn, signal = new AbortC
  * The drop waits for an import of this tenant and for migrations, but not for imports of other tenants. A transaction
  * from before the fence could commit rows after the deletion, so the location that it reaches is drained.
  */
-async function dropRows(storage: TenantStorage, column: TenantColumn): Promise<void> {
+async function dropRows(storage: TenantStorage, column: TenantColumn, { onRows }: DropOptions = {}): Promise<void> {
   const { server, schema, searchPath } = storage
   const tenant = await server.owned((client) => labelOf(client, storage))
   const alone = (work: (client: pg.ClientBase) => Promise<void>) =>
@@ -281,9 +250,11 @@ async function dropRows(storage: TenantStorage, column: TenantColumn): Promise<v
   await alone(async (client) => {
     await fence(client, tenant) // An import may have written rows between the two steps.
     // In adopted tables, the former application may have rows with the id of a tenant that was never filled.
-    if (!column.isGiven || (await isEntered(client, storage))) {
-      await deleteTenantRows(client, schema, { tenant, searchPath, scopeRole: server.scopeRole, column })
-    }
+    const isFilled = !column.isGiven || (await isEntered(client, storage))
+    const isCounted = onRows !== undefined && tenant === storage.tenantId // a search counts the rows of other locations
+    const rows = { tenant, searchPath, scopeRole: server.scopeRole, column, isCounted }
+    const deleted = isFilled ? await deleteTenantRows(client, schema, rows) : []
     await leave(client, storage)
+    if (isCounted) await onRows(deleted)
   })
 }

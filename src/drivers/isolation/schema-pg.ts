@@ -55,13 +55,13 @@ export function schemaPg({ names = 'path', ...options }: SchemaPgOptions = {}): 
       ...ownStorage(),
 
       /** A repeated drop keeps a schema that the host has created with the name of an adopted one. */
-      drop: ({ server, schema, tenantId, migrator }) =>
+      drop: ({ server, schema, tenantId }) =>
         server.administer(schema, async (client) => {
           const isAdopted = !GENERATED.test(schema)
           if (isAdopted && (await readRecord(client, { schema }))?.tenantId !== tenantId) return
-          await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade`)
-          await migrator.forget(client, schema)
-          await client.query('delete from tenantry.adoptions where locator = $1', [schema])
+          const locator = pg.escapeLiteral(schema)
+          await client.query(`drop schema if exists ${pg.escapeIdentifier(schema)} cascade;
+            delete from tenantry.migrations where locator = ${locator}; delete from tenantry.adoptions where locator = ${locator}`)
         }),
 
       async inventory(server) {

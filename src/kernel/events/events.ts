@@ -16,14 +16,18 @@ const envelope = z.object({
   requestId: z.string().nullable(),
 })
 
-export interface EventType<Name extends string = string, Payload extends z.ZodObject = z.ZodObject> {
+export interface EventType<
+  Name extends string = string,
+  Payload extends z.ZodObject = z.ZodObject,
+  Internal extends boolean = boolean,
+> {
   readonly name: Name
   readonly summary: string
   /** The whole payload, envelope included. */
   readonly schema: z.ZodObject
   readonly own: Payload
   /** Whether it is internal: events of every request and of deliveries are not sent to other systems. */
-  readonly isInternal: boolean
+  readonly isInternal: Internal
 }
 
 export type EventOf<Type extends EventType> = z.output<Type['own']> & z.output<typeof envelope>
@@ -47,12 +51,12 @@ export interface WideListener<Service = any> {
   readonly handleAny: (service: Service, type: EventType, event: any) => Awaitable<void>
 }
 
-export function event<Name extends string, Payload extends z.ZodObject>(
+export function event<Name extends string, Payload extends z.ZodObject, Internal extends boolean = false>(
   name: Name,
   summary: string,
   own: Payload,
-  { isInternal = false }: { isInternal?: boolean } = {},
-): EventType<Name, Payload> {
+  { isInternal = false as Internal }: { isInternal?: Internal } = {},
+): EventType<Name, Payload, Internal> {
   return { name, summary, own, schema: envelope.extend(own.shape), isInternal }
 }
 

@@ -3,7 +3,7 @@ import { parsed } from '../../kernel/base/validate.ts'
 import { ChangeRecorded } from '../../kernel/events/changes.ts'
 import { on } from '../../kernel/events/events.ts'
 import { cachedGauges, MEDIUM_SHARE } from '../../kernel/metrics/cached-gauges.ts'
-import { defineSatellite, optionTexts } from '../../tenancy/satellite.ts'
+import { defineSatellite, optionTexts, type Satellite } from '../../tenancy/satellite.ts'
 import { AuditLogs } from './audit-logs.ts'
 import { commands } from './commands.ts'
 import { diagnoses } from './doctor.ts'
@@ -14,6 +14,7 @@ import { tables } from './model/tables.ts'
 import { operations } from './operations.ts'
 import { contributions } from './overview/contributions.ts'
 import { BINDING } from './seal-key-store.ts'
+import type { AUDIT_STREAM } from './stream.ts'
 
 export type { AuditFilter, AuditFilterOfAll } from './audit-logs.ts'
 export type { AuditEntry } from './model/entry.ts'
@@ -25,7 +26,7 @@ const Options = z.strictObject({
 })
 export type AuditOptions = z.input<typeof Options>
 
-export const auditLogs = (options: AuditOptions = {}) => {
+export const auditLogs = (options: AuditOptions = {}): Satellite<'auditLogs', AuditLogs, typeof AUDIT_STREAM> => {
   const { retentionDays } = parsed(Options, options, 'audit')
   return defineSatellite({
     name: 'auditLogs',

@@ -42,7 +42,7 @@ interface FeatureFlagsType extends ServiceType {
  */
 export const featureFlags = <const Flag extends string = never>(
   options: FeatureFlagsOptions<Flag> = {},
-): NamedSatellite<'featureFlags', FeatureFlagsType, { readonly flag: Flag }> => {
+): NamedSatellite<'featureFlags', FeatureFlagsType, { readonly flag: Flag }, 'feature.flag_changed'> => {
   const settings = parsed(Options, options, 'featureFlags')
   return defineSatellite({
     name: 'featureFlags',

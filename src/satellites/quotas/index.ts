@@ -31,7 +31,12 @@ interface QuotasType extends ServiceType {
  */
 export const quotas = <const Quota extends string = never>(
   options: QuotasOptions<Quota> = {},
-): NamedSatellite<'quotas', QuotasType, { readonly quota: Quota }> => {
+): NamedSatellite<
+  'quotas',
+  QuotasType,
+  { readonly quota: Quota },
+  'quota.threshold_reached' | 'tenant.quota_exceeded'
+> => {
   const settings = parsed(Options, options, 'quotas')
   return defineSatellite({
     name: 'quotas',

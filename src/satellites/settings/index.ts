@@ -30,7 +30,7 @@ interface SettingsType extends ServiceType {
  */
 export const settings = <const Define extends Definitions = {}>(
   options?: SettingsOptions<Define>,
-): NamedSatellite<'settings', SettingsType, { readonly setting: Define }> => {
+): NamedSatellite<'settings', SettingsType, { readonly setting: Define }, 'setting.changed'> => {
   const defined = definedSettings(options?.define ?? {})
   return defineSatellite({
     name: 'settings',

@@ -21,13 +21,14 @@ import { Webhooks } from './webhooks.ts'
 
 export type { Attempt, Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 export { WebhookDeliveryFailed, WebhookSubscriptionDisabled } from './model/events.ts'
-export type { EventOf, EventSchemas, PayloadOf, WebhooksOptions } from './model/options.ts'
+export type { EventSchemas, WebhooksOptions } from './model/options.ts'
 export type { Stats } from './model/stats.ts'
 export type { Subscription, SubscriptionWithHealth, SubscriptionWithSecret } from './model/subscription.ts'
+export type { EventOf, PayloadOf } from './typed-names.ts'
 export type { Webhooks } from './webhooks.ts'
 
 interface WebhooksType extends ServiceType {
-  readonly service: Webhooks<this['names']['event']>
+  readonly service: Webhooks<this['names']>
 }
 
 /**
@@ -41,7 +42,7 @@ interface WebhooksType extends ServiceType {
  */
 export const webhooks = <const Events extends EventSchemas = {}>(
   options: WebhooksOptions<Events> = {},
-): NamedSatellite<'webhooks', WebhooksType, { readonly event: Events }> => {
+): NamedSatellite<'webhooks', WebhooksType, { readonly event: Events }, 'webhook.subscription_disabled'> => {
   const given = parsed(Options, options, 'webhooks')
   const { concurrency: _concurrency, claim: _claim, events: _events, ...shared } = given // limits of one process, and schemas
   const settings = withDefaults(given)

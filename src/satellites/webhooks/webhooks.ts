@@ -6,22 +6,15 @@ import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { Listener, type ListenerDependencies, type ListenOptions } from './listener.ts'
+import { Listener, type ListenerDependencies } from './listener.ts'
 import type { Delivery, DeliveryDetail, DeliveryOfAny } from './model/delivery.ts'
 import { WebhookDisabled } from './model/errors.ts'
 import { EventName, TEST_EVENT } from './model/event-names.ts'
-import type { EventOf, Options, PayloadOf } from './model/options.ts'
+import type { Options } from './model/options.ts'
 import { AllDeliveriesQuery, DeliveryQuery, ListQuery } from './model/queries.ts'
 import type { ReplayWindow } from './model/replay-window.ts'
 import { type Stats, StatsQuery } from './model/stats.ts'
-import type {
-  Change,
-  Creation,
-  Rotation,
-  Subscription,
-  SubscriptionWithHealth,
-  SubscriptionWithSecret,
-} from './model/subscription.ts'
+import type { Rotation, Subscription, SubscriptionWithHealth, SubscriptionWithSecret } from './model/subscription.ts'
 import { countsOf } from './queue/counters.ts'
 import { Deliveries } from './queue/deliveries.ts'
 import { DeliveryStats } from './queue/delivery-stats.ts'
@@ -35,13 +28,24 @@ import { StreamSender } from './streams/stream-sender.ts'
 import { Catalogue } from './subscriptions/catalogue.ts'
 import { actionOf, type Owner, Subscriptions } from './subscriptions/subscriptions.ts'
 import { type TailedAttempt, type TailOptions, tail } from './tail.ts'
+import type {
+  Change,
+  Creation,
+  DeliveredOf,
+  EventNames,
+  EventOf,
+  Filter,
+  FilterOfAll,
+  Listening,
+  PayloadOf,
+} from './typed-names.ts'
 import type { DeliveryWorker } from './worker/worker.ts'
 import { WorkerFactory } from './worker/worker-factory.ts'
 
 /** For dispatches, claims and settlements. These connections keep their plans, and do not wait for transactions of the host. */
 const OWN_CONNECTIONS = 3
 
-export class Webhooks<Events extends object = object> {
+export class Webhooks<N extends EventNames = EventNames> {
   readonly catalogue: Catalogue
   readonly partitions: Partitions
   readonly inspection: Inspection
@@ -103,7 +107,7 @@ export class Webhooks<Events extends object = object> {
    * @throws `E_URL_NOT_ALLOWED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`
    * @example const { webhookId, secret } = await webhooks.create('acme', { url: 'https://receiver.example/hooks', events: ['order.*'] })
    */
-  create<Pattern extends string>(owner: Owner, request: Creation<Events, Pattern>): Promise<SubscriptionWithSecret> {
+  create<Pattern extends string>(owner: Owner, request: Creation<N, Pattern>): Promise<SubscriptionWithSecret> {
     return this.#subscriptions.create(owner, request)
   }
 
@@ -111,11 +115,7 @@ export class Webhooks<Events extends object = object> {
    * Changes the given members. `enabled: true` ends a series of failures. Errors: as `create`, and `E_WEBHOOK_NOT_FOUND`.
    * @example await webhooks.update('acme', webhookId, { enabled: true })
    */
-  update<Pattern extends string>(
-    owner: Owner,
-    webhookId: string,
-    request: Change<Events, Pattern>,
-  ): Promise<Subscription> {
+  update<Pattern extends string>(owner: Owner, webhookId: string, request: Change<N, Pattern>): Promise<Subscription> {
     return this.#subscriptions.update(owner, webhookId, request)
   }
 
@@ -140,10 +140,10 @@ export class Webhooks<Events extends object = object> {
    * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_INVALID_REQUEST`, also for an undeclared event
    * @example await webhooks.dispatch('acme', 'order.paid', { orderId: '1001', total: 4_200 })
    */
-  dispatch<Event extends EventOf<Events>>(
+  dispatch<Event extends EventOf<N['event']>>(
     tenantId: string,
     event: Event,
-    payload: PayloadOf<Events, Event>,
+    payload: PayloadOf<N['event'], Event>,
   ): Promise<string[]> {
     return this.#dispatch.dispatch(tenantId, event, payload)
   }
@@ -153,7 +153,7 @@ export class Webhooks<Events extends object = object> {
    * @throws `E_WEBHOOK_NOT_FOUND`, `E_WEBHOOK_DISABLED`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE`, `E_INVALID_REQUEST`
    * @example const { id } = await webhooks.test('acme', webhookId)
    */
-  async test(owner: Owner, webhookId: string, event: string = TEST_EVENT): Promise<Delivery> {
+  async test(owner: Owner, webhookId: string, event: DeliveredOf<N> = TEST_EVENT): Promise<Delivery> {
     const { database, clock, events } = this.#kernel
     const name = parsed(EventName, event, 'event')
     return database.transaction(async () => {
@@ -168,12 +168,12 @@ export class Webhooks<Events extends object = object> {
   }
 
   /** Lists deliveries, newest first. @example await webhooks.deliveries('acme', webhookId, { state: 'failed' }) */
-  async deliveries(owner: Owner, webhookId: string, filter?: z.input<typeof DeliveryQuery>): Promise<PageOf<Delivery>> {
+  async deliveries(owner: Owner, webhookId: string, filter?: Filter<N>): Promise<PageOf<Delivery>> {
     return this.#deliveries.list(owner, webhookId, parsed(DeliveryQuery, filter ?? {}))
   }
 
   /** Lists deliveries of all subscriptions, newest first. @example await webhooks.allDeliveries({ tenantId: 'acme', status: '5xx' }) */
-  async allDeliveries(filter: z.input<typeof AllDeliveriesQuery> = {}): Promise<PageOf<DeliveryOfAny>> {
+  async allDeliveries(filter: FilterOfAll<N> = {}): Promise<PageOf<DeliveryOfAny>> {
     return this.#deliveries.listAll(parsed(AllDeliveriesQuery, filter))
   }
 
@@ -270,7 +270,7 @@ export class Webhooks<Events extends object = object> {
    * @throws `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` for a deleted tenant, `E_URL_NOT_ALLOWED`, `E_INVALID_REQUEST`
    * @example const listener = await webhooks.listen({ tenantId: 'acme', url: 'http://localhost:3000/hooks', onSettled: console.log })
    */
-  listen(options: ListenOptions): Promise<Listener> {
+  listen<Pattern extends string>(options: Listening<N, Pattern>): Promise<Listener> {
     const worker: ListenerDependencies['worker'] = (egress, only) => this.deliveryWorker(egress, only)
     return Listener.open({ kernel: this.#kernel, subscriptions: this.#subscriptions, worker }, options)
   }

@@ -75,8 +75,8 @@ export class Erasures {
    * @example await tenants.erasures.request('acme', { confirm: 'acme', reason: 'request 4711' })
    */
   async request(id: string, options: EraseRequest): Promise<Erasure> {
-    await requestErasure(this.#dependencies, id, options)
-    return this.get(id)
+    const requested = await requestErasure(this.#dependencies, id, options)
+    return requested ? toErasure(requested, null) : this.get(id)
   }
 
   /** `E_TENANT_NOT_FOUND`, `E_ERASURE_NOT_FOUND`. */

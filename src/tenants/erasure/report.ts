@@ -13,7 +13,7 @@ export interface Searched {
 
 export interface ReportInput {
   readonly row: Pick<ErasureRow, 'tenantId' | 'reason' | 'billing' | 'requestedBy' | 'requestedAt'>
-  readonly before: Readonly<Record<string, Pick<StepRecord, 'found'>>>
+  readonly before: Readonly<Record<string, Pick<StepRecord, 'found' | 'counted'>>>
   /** All systems, in their order. */
   readonly after: readonly Searched[]
   readonly expires: readonly ExpiringData[]
@@ -31,7 +31,7 @@ export function reportOf({ row, before, after, expires, clones, now }: ReportInp
     requestedBy: { type, id, name },
     requestedAt: row.requestedAt.toISOString(),
     finishedAt: now.toISOString(),
-    systems: after.flatMap(({ system, found }) => lines(system, before[system]?.found ?? [], found)),
+    systems: after.flatMap(({ system, found }) => lines(system, foundBefore(before[system]), found)),
     expires: expires.map(({ what, at }) => ({ what, at: at?.toISOString() ?? null })),
     clones: [...clones],
     limits: [
@@ -57,12 +57,17 @@ export const expiringCopies = (now: Date, serverBackupsDays: number): ExpiringDa
   { what: 'Logs of the processes', at: null },
 ]
 
+const foundBefore = (step: ReportInput['before'][string] | undefined): FoundData[] => [
+  ...(step?.found ?? []),
+  ...(step?.counted ?? []),
+]
+
 function lines(system: string, before: readonly FoundData[], after: readonly FoundData[]): Report['systems'] {
   const kinds = [...new Set([...before, ...after].map(({ kind }) => kind))]
   return kinds.flatMap((kind) => {
-    const first = before.find((one) => one.kind === kind)
+    const found = before.reduce((sum, one) => (one.kind === kind ? sum + one.count : sum), 0)
     const last = after.find((one) => one.kind === kind)
-    const [found, foundAfterwards] = [first?.count ?? 0, last?.count ?? 0]
+    const foundAfterwards = last?.count ?? 0
     if (found === 0 && foundAfterwards === 0) return []
     const removed = Math.max(0, found - foundAfterwards)
     return [{ system, kind, found, removed, foundAfterwards, kept: foundAfterwards > 0 ? (last?.kept ?? null) : null }]

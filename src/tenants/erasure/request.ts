@@ -13,6 +13,7 @@ import type { Transfers } from '../transfers/transfers.ts'
 import { EraseRequest } from './erasure.ts'
 import { ConfirmationMismatch } from './errors.ts'
 import { EraseTenant } from './job-types.ts'
+import { COLUMNS, type ErasureRow } from './tables.ts'
 
 export interface RequestDependencies {
   readonly kernel: Kernel
@@ -22,15 +23,19 @@ export interface RequestDependencies {
 }
 
 /**
- * A repeated request has no effect. `E_CONFIRMATION_MISMATCH`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` if the erasure has another choice
+ * Returns the new erasure. A repeated request has no effect. `E_CONFIRMATION_MISMATCH`, `E_TENANT_NOT_FOUND`, `E_TENANT_STATE` if the erasure has another choice
  * for the payment provider. A tenant that was purged can be erased: audit entries and webhook deliveries outlive a purge.
  */
-export async function requestErasure(dependencies: RequestDependencies, id: string, options: EraseRequest) {
+export async function requestErasure(
+  dependencies: RequestDependencies,
+  id: string,
+  options: EraseRequest,
+): Promise<ErasureRow | undefined> {
   const { confirm, reason, billing } = parsed(EraseRequest, options)
   if (confirm !== id) throw ConfirmationMismatch('confirm must be equal to the id of the tenant. Nothing was changed.')
   const { kernel, registry } = dependencies
   const { database, clock, jobs, events } = kernel
-  await database.transaction(async () => {
+  return database.transaction(async () => {
     const { rows } = await database.sql(
       'select purged_at as "purgedAt" from multitenancy.tenants where id = $1 for no key update',
       [id],
@@ -40,11 +45,12 @@ export async function requestErasure(dependencies: RequestDependencies, id: stri
     const { actor } = currentContext()
     const inserted = await database.sql(
       `insert into multitenancy.erasures (tenant_id, reason, billing, requested_by, requested_at) values ($1, $2, $3, $4, $5)
-       on conflict do nothing returning tenant_id`,
+       on conflict do nothing returning ${COLUMNS}`,
       [id, reason, billing, JSON.stringify(actor), clock.now()],
     )
-    if (inserted.rows.length === 0) return assertSame(dependencies, id, billing)
-    if (!rows[0].purgedAt) await claim(dependencies, id)
+    const [row] = inserted.rows
+    if (!row) return assertSame(dependencies, id, billing)
+    if (rows[0].purgedAt || !(await claim(dependencies, id))) await registry.changed(id)
     await dependencies.transfers.cancelClonesOf(id)
     await recordChange(events, {
       action: 'tenants.erase',
@@ -52,22 +58,24 @@ export async function requestErasure(dependencies: RequestDependencies, id: stri
       target: `tenant:${id}`,
       after: { reason, billing },
     })
-    await registry.changed(id)
     await jobs.send(EraseTenant, { tenantId: id }, { key: id })
+    return row
   })
 }
 
-/** Deletes the tenant if it is not deleted, and excludes its restoration. */
-async function claim({ kernel: { database, clock }, transitions }: RequestDependencies, id: string): Promise<void> {
+/** Deletes the tenant if it is not deleted, and excludes its restoration. Returns false if it was deleted before. */
+async function claim({ kernel: { database, clock }, transitions }: RequestDependencies, id: string): Promise<boolean> {
   const now = clock.now()
-  await transitions.run(id, 'delete', ({ from }) => ({
-    set: { statusBefore: from, deletedAt: now, purgeAt: now },
+  const { changed } = await transitions.run(id, 'delete', ({ from }) => ({
+    set: { statusBefore: from, deletedAt: now, purgeAt: now, purgeStartedAt: now },
     event: { purgeAt: now.toISOString() },
   }))
+  if (changed) return true
   await database.sql(
     'update multitenancy.tenants set purge_started_at = coalesce(purge_started_at, $2) where id = $1',
     [id, now],
   )
+  return false
 }
 
 /**
@@ -87,8 +95,8 @@ async function assertNoAdoptionInProgress(database: Kernel['database'], id: stri
   throw TenantState(`Tenant "${id}" is being ${what}. Erase it when the ${noun} has ended.`)
 }
 
-async function assertSame({ kernel }: RequestDependencies, id: string, billing: string): Promise<void> {
+async function assertSame({ kernel }: RequestDependencies, id: string, billing: string): Promise<undefined> {
   const { rows } = await kernel.database.sql('select billing from multitenancy.erasures where tenant_id = $1', [id])
-  if (rows[0].billing === billing) return
+  if (rows[0].billing === billing) return undefined
   throw TenantState(`The erasure of tenant "${id}" was requested with "billing": "${rows[0].billing}".`)
 }

@@ -8,7 +8,8 @@
  *
  * - The systems of one line, or of one stage of the removal, do not depend on each other: they are worked on concurrently.
  * - Each removal is idempotent, so a killed attempt is repeated from the steps that it has not recorded. `found` is recorded before the
- *   first removal: a repetition does not change it.
+ *   first removal: a repetition does not change it. Rows of shared tables are counted by their deletion, and recorded before its commit:
+ *   they are read once. A repetition finds all of them again, or those that were written since.
  * - A failure of one system does not delay the removal in others, but that of the rows, which a repetition needs.
  * - The last search also finds data that a removal has written to another system, such as relayed entries of the outbox.
  */
@@ -48,12 +49,15 @@ export interface RunnerDependencies {
   readonly sign: (text: string) => Promise<{ readonly value: string; readonly key: SigningKey }>
 }
 
+/** `counted`: the removal has counted data, and is not committed. */
+export type StepState = 'found' | 'counted' | 'removed' | 'proved'
+
 export interface WorkOptions {
   readonly signal: AbortSignal
   /** Time without a renewal after which another worker may continue; default 15,000. */
   readonly leaseMs?: number | undefined
   /** Called after each recorded step, which it delays. */
-  readonly onStep?: ((name: string, state: 'found' | 'removed' | 'proved') => unknown) | undefined
+  readonly onStep?: ((name: string, state: StepState) => unknown) | undefined
 }
 
 /** No effect if the erasure is completed, or another worker holds it. Records the system that it waits for. */
@@ -75,7 +79,7 @@ export async function work(dependencies: RunnerDependencies, tenantId: string, o
   try {
     await new Attempt(dependencies, row, lease, { ...options, signal }).run()
   } catch (error) {
-    if (lost.signal.aborted || error instanceof AttemptLost) return
+    if (lost.signal.aborted || isLost(error)) return
     if (options.signal.aborted) return void (await lease.update(`state = 'pending', worker = null`))
     const waitingFor = error instanceof SystemUnavailable ? error.system : 'an unexpected error, which the log has'
     await lease.update(`state = 'pending', worker = null, waiting_for = $3`, [waitingFor])
@@ -142,7 +146,7 @@ class Attempt {
       signal,
     )
     signal.throwIfAborted()
-    const lost = failures.find((failure) => failure instanceof AttemptLost)
+    const lost = failures.find(isLost)
     if (lost) throw lost
     return failures
   }
@@ -155,7 +159,7 @@ class Attempt {
       const { name, find } = system
       if (this.#steps[name]) return
       const startedAt = this.#now()
-      const data = await inSystem(name, () => find(this.#subject(name)))
+      const data = await inSystem(name, () => find(this.#subject(name), { beforeRemoval: true }))
       found[name] = { position: systems.indexOf(system), startedAt, found: data }
     })
     if (Object.keys(found).length > 0) await this.#record(found, 'found')
@@ -165,8 +169,17 @@ class Attempt {
   async #remove({ name, remove }: System): Promise<void> {
     const step = this.#steps[name]
     if (!step || step.finishedAt) return
-    await inSystem(name, async () => remove?.(this.#subject(name)))
-    await this.#record({ [name]: { ...step, finishedAt: this.#now() } }, 'removed')
+    await this.#removeFrom({ name, remove })
+    await this.#record({ [name]: { ...step, ...this.#steps[name], finishedAt: this.#now() } }, 'removed')
+  }
+
+  #removeFrom({ name, remove }: Pick<System, 'name' | 'remove'>): Promise<void> {
+    const counted = async (found: readonly FoundData[]) => {
+      const step = this.#steps[name]
+      if (!step || found.length === 0) return
+      await this.#record({ [name]: { ...step, counted: withLargest(step.counted ?? [], found) } }, 'counted')
+    }
+    return inSystem(name, async () => remove?.(this.#subject(name), counted))
   }
 
   /** Searches all systems again, and removes data written since. */
@@ -177,7 +190,6 @@ class Attempt {
       const find = async (system: System) => {
         after.set(system, await inSystem(system.name, () => system.find(this.#subject(system.name))))
       }
-      const remove = ({ name, remove }: System) => inSystem(name, async () => remove?.(this.#subject(name)))
       assertNone(await this.#concurrently(systems, find))
       const searched = systems.map((system) => ({ system: system.name, found: after.get(system) ?? [] }))
       const left = searched.flatMap(({ system, found }) => remaining(found).map(({ kind }) => `${kind} (${system})`))
@@ -187,7 +199,7 @@ class Attempt {
       assertNone(
         await this.#concurrently(
           systems.filter((one) => remaining(after.get(one) ?? []).length > 0),
-          remove,
+          (system) => this.#removeFrom(system),
         ),
       )
     }
@@ -219,7 +231,7 @@ class Attempt {
     await this.#options.onStep?.('proof', 'proved')
   }
 
-  async #record(steps: Readonly<Record<string, StepRecord>>, state: 'found' | 'removed'): Promise<void> {
+  async #record(steps: Readonly<Record<string, StepRecord>>, state: Exclude<StepState, 'proved'>): Promise<void> {
     if (!(await this.#lease.update('steps = work.steps || $3::jsonb', [JSON.stringify(steps)]))) throw this.#lost()
     Object.assign(this.#steps, steps)
     for (const name of Object.keys(steps)) await this.#options.onStep?.(name, state)
@@ -243,6 +255,16 @@ class Attempt {
 function assertNone(failures: readonly unknown[]): void {
   if (failures.length > 0) throw failures[0]
 }
+
+/** By kind: after a rollback, a repeated removal counts the same data again. */
+function withLargest(before: readonly FoundData[], now: readonly FoundData[]): FoundData[] {
+  const counted = new Map(before.map((one) => [one.kind, one]))
+  for (const one of now) if (one.count > (counted.get(one.kind)?.count ?? 0)) counted.set(one.kind, one)
+  return [...counted.values()]
+}
+
+const isLost = (error: unknown): boolean =>
+  error instanceof AttemptLost || (error instanceof SystemUnavailable && error.cause instanceof AttemptLost)
 
 const withoutReferences = (steps: Readonly<Record<string, StepRecord>>): Record<string, StepRecord> =>
   Object.fromEntries(

@@ -8,9 +8,10 @@
  * the removal.
  */
 import { forEachConcurrent } from '../../kernel/base/concurrency.ts'
-import { type ErasableSystem, type FoundData, inSystem } from '../../kernel/erasable.ts'
+import { type ErasableSystem, type ErasureSubject, type FoundData, inSystem } from '../../kernel/erasable.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { Part } from '../../kernel/part-definition.ts'
+import type { DropOptions, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { LostPlacements } from '../lifecycle/lost-placements.ts'
 import type { Installation } from '../lifecycle/provisioning.ts'
@@ -19,10 +20,17 @@ import { forgetAdoptedName } from '../tenant/released.ts'
 import type { Transfers } from '../transfers/transfers.ts'
 import { findRows, removeRows } from './backoffice-rows.ts'
 
+/** Records data that the first search has left out, before its removal is committed. */
+export type RecordCounted = (found: readonly FoundData[]) => Promise<void>
+
 /** A system together with the service of its part. */
 export type System = Omit<ErasableSystem, 'find' | 'remove' | 'expires'> & {
-  readonly find: (subject: Parameters<ErasableSystem['find']>[1]) => Promise<readonly FoundData[]>
-  readonly remove?: (subject: Parameters<ErasableSystem['find']>[1]) => Promise<void>
+  /** @param options `beforeRemoval`: without data that `remove` counts */
+  readonly find: (
+    subject: ErasureSubject,
+    options?: { readonly beforeRemoval?: boolean },
+  ) => Promise<readonly FoundData[]>
+  readonly remove?: (subject: ErasureSubject, counted: RecordCounted) => Promise<void>
   readonly expires?: (now: Date) => ReturnType<NonNullable<ErasableSystem['expires']>>
 }
 
@@ -66,12 +74,8 @@ export function orderedSystems(
 /** The storage of the tenant: its own, former and abandoned locations, also those that the registry does not know; that of unfinished clones. */
 const placements = ({ kernel: { database }, storage, lostPlacements, transfers }: SystemDependencies): System => ({
   name: 'placements',
-  async find({ tenantId, references }) {
-    const { rows } = await database.sql('select last_epoch as "lastEpoch" from multitenancy.tenants where id = $1', [
-      tenantId,
-    ])
-    const { lastEpoch = 1 } = rows[0] ?? {}
-    const adopted = await adoptedStorage(database, storage, tenantId, references)
+  async find({ tenantId, references }, { beforeRemoval = false } = {}) {
+    const { lastEpoch, adopted } = await namesOf(database, storage, tenantId, references)
     const names = adopted.size > 0 ? { references: [...adopted.keys()] } : {}
     const searchOne = async (placement: string): Promise<FoundData[]> => {
       const found: FoundData[] = []
@@ -80,21 +84,27 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
           .filter((one) => one.placement === placement && one.isolation === driver.name)
           .map(({ locator }) => locator)
         const here = await inSystem(`placement "${placement}"`, async () =>
-          driver.search?.(placement, tenantId, lastEpoch, others),
+          driver.search?.(placement, tenantId, lastEpoch, others, { beforeDrop: beforeRemoval }),
         )
-        found.push(...(here ?? []).map((one) => ({ ...one, kind: `${placement}: ${one.kind}`, ...names })))
+        found.push(...at(placement, here ?? []).map((one) => ({ ...one, ...names })))
       }
       return found
     }
+    const ofUnfinishedClones = async (): Promise<FoundData[]> => {
+      const count = await transfers.countStorageOfEndedClones(tenantId)
+      return count > 0 ? [{ kind: 'storage of unfinished clones', count }] : []
+    }
+    const searches = [...storage.placements.map((placement) => () => searchOne(placement)), ofUnfinishedClones]
     const all: FoundData[][] = []
-    await forEachConcurrent(storage.placements, storage.placements.length, async (placement, index) => {
-      all[index] = await searchOne(placement)
+    await forEachConcurrent(searches, searches.length, async (search, index) => {
+      all[index] = await search()
     })
-    const found = new Map(all.flat().map((one) => [one.kind, one])) // the drivers of a server find the same outbox
-    const ofClones = await transfers.countStorageOfEndedClones(tenantId)
-    return [...found.values(), ...(ofClones > 0 ? [{ kind: 'storage of unfinished clones', count: ofClones }] : [])]
+    return [...new Map(all.flat().map((one) => [one.kind, one])).values()] // the drivers of a server find the same outbox
   },
-  async remove({ tenantId }) {
+  async remove({ tenantId }, counted) {
+    const counting = ({ placement }: StorageLocation): DropOptions => ({
+      onRows: (found) => counted(at(placement, found)),
+    })
     const { rows } = await database.sql(
       `select id, isolation, placement, locator, epoch, last_epoch as "lastEpoch", purged_at as "purgedAt" from multitenancy.tenants
        where id = $1 and (purge_started_at is not null or purged_at is not null)`,
@@ -103,13 +113,18 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
     if (rows.length === 0) throw new Error(`tenant ${tenantId} is not claimed for its removal`)
     for (const row of rows) {
       if (row.purgedAt && !isGenerated(storage, row)) continue // the host may have created storage with the name that was adopted
-      await inSystem(`placement "${row.placement}"`, () => lostPlacements.drop(toLocation(row)))
-      await forgetAdoptedName(database, toLocation(row))
+      const location = toLocation(row)
+      await inSystem(`placement "${row.placement}"`, () => lostPlacements.drop(location, counting(location)))
+      await forgetAdoptedName(database, location)
     }
-    await transfers.dropStorage(tenantId)
-    await transfers.dropStorageOfEndedClones(tenantId)
+    const drops = [() => transfers.dropStorage(tenantId, counting), () => transfers.dropStorageOfEndedClones(tenantId)]
+    await forEachConcurrent(drops, drops.length, (drop) => drop())
   },
 })
+
+/** The same table can exist on several servers. */
+const at = (placement: string, found: readonly FoundData[]): FoundData[] =>
+  found.map((one) => ({ ...one, kind: `${placement}: ${one.kind}` }))
 
 interface NamedStorage {
   readonly id: string
@@ -126,25 +141,32 @@ function isGenerated(storage: Storage, { id, isolation, locator, lastEpoch }: Na
   return Array.from({ length: lastEpoch }, (_, index) => driver.locator(id, index + 1)).includes(locator)
 }
 
-/** Storage whose name does not contain the tenant's id, by its reference. A purged tenant has none. @param references of the first search */
-async function adoptedStorage(
+/**
+ * The highest epoch, and storage whose name does not contain the tenant's id, by its reference. A purged tenant has
+ * none. @param references of the first search
+ */
+async function namesOf(
   database: Kernel['database'],
   storage: Storage,
   tenantId: string,
   references: readonly string[],
-): Promise<Map<string, Pick<NamedStorage, 'isolation' | 'placement' | 'locator'>>> {
+): Promise<{
+  lastEpoch: number
+  adopted: Map<string, Pick<NamedStorage, 'isolation' | 'placement' | 'locator'>>
+}> {
   const { rows } = await database.sql(
-    `select t.id, place.isolation, place.placement, place.locator, t.last_epoch as "lastEpoch"
+    `select t.id, place.isolation, place.placement, place.locator, t.last_epoch as "lastEpoch", t.purged_at as "purgedAt"
      from multitenancy.tenants t, lateral (
        select t.isolation, t.placement, t.locator
        union all select isolation, placement, locator from multitenancy.storage_locations where tenant_id = t.id) place
-     where t.id = $1 and t.purged_at is null`,
+     where t.id = $1`,
     [tenantId],
   )
-  const now = (rows as NamedStorage[])
-    .filter((row) => !isGenerated(storage, row))
+  const now = (rows as (NamedStorage & { readonly purgedAt: Date | null })[])
+    .filter((row) => !row.purgedAt && !isGenerated(storage, row))
     .map(({ isolation, placement, locator }) => JSON.stringify({ isolation, placement, locator }))
-  return new Map([...references, ...now].map((reference) => [reference, JSON.parse(reference)]))
+  const adopted = new Map([...references, ...now].map((reference) => [reference, JSON.parse(reference)]))
+  return { lastEpoch: rows[0]?.lastEpoch ?? 1, adopted }
 }
 
 const backoffice = (

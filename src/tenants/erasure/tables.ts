@@ -21,7 +21,7 @@ export interface ErasureRow {
   readonly requestedAt: Date
   readonly finishedAt: Date | null
   readonly waitingFor: string | null
-  /** By the name of the system. `found` is recorded before its first removal. */
+  /** By the name of the system. All found data is recorded before its removal. */
   readonly steps: Readonly<Record<string, StepRecord>>
   /** The JSON that was signed. */
   readonly report: string | null
@@ -37,6 +37,8 @@ export interface StepRecord {
   readonly startedAt: string
   readonly finishedAt?: string
   readonly found: readonly FoundData[]
+  /** Data that the search has left to the removal, recorded before the removal is committed. */
+  readonly counted?: readonly FoundData[]
 }
 
 /** An `ErasureRow` of a row. */

@@ -64,10 +64,12 @@ type Work<T> = (driver: IsolationDriver, location: StorageLocation) => Promise<T
 const RETRY_AFTER_SECONDS = 5
 /** Limits the wait for the labels of shared rows after a killed restore. */
 const REPAIR_TIMEOUT_MS = 10_000
-/** Of PostgreSQL. Policies and functions of Tenantry have other messages with the same SQLSTATE. */
-const DENIED = /^permission denied for (schema|table|sequence|database) /
+/** Changes of structure, as SQLSTATE and message. Policies and functions of Tenantry have other messages with the same SQLSTATE. */
+const DENIED =
+  /^(42501 (permission denied for (schema|table|sequence|database)|must be owner of)|25001 (CREATE|DROP) DATABASE cannot) /
 const ONLY_ROWS =
-  'Statements of a tenant read and write rows of the tables that migrations create. Change tables by a migration, see docs/migrations.md.'
+  'Statements of a tenant read and write rows of the tables that migrations create. Change tables by a migration, and disable schema ' +
+  'synchronization of the ORM, see docs/migrations.md.'
 const CONNECTING = /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|57P03|53300)$/
 const CONNECTING_MESSAGES = /^(timeout expired|timeout exceeded when trying to connect)/
 
@@ -169,7 +171,7 @@ const stillClosed = () =>
 
 /** The server's own error is only in the log and in the cause. */
 const toTenantError = (error: unknown): unknown => {
-  if (sqlState(error) === '42501' && DENIED.test((error as Error).message)) return withHint(error, ONLY_ROWS)
+  if (DENIED.test(`${sqlState(error)} ${(error as Error).message}`)) return withHint(error, ONLY_ROWS)
   if (!isDatabaseUnavailable(error)) return error
   if (isConnecting(error)) {
     const retryAfterSeconds = RETRY_AFTER_SECONDS

@@ -135,7 +135,7 @@ export interface IsolationDriver {
    * Removes the storage with its content. Throws `E_DEPENDENCY_UNAVAILABLE` if it is in use for longer than a caller
    * should wait, for example by a running or hanging import.
    */
-  drop(location: StorageLocation): Promise<void>
+  drop(location: StorageLocation, options?: DropOptions): Promise<void>
   /**
    * All separate storage of tenants and all fences on a server, regardless of their owner. Absent if other processes
    * would see different ones.
@@ -146,12 +146,14 @@ export interface IsolationDriver {
    * the outbox. Absent as `inventory`.
    * @param lastEpoch the highest epoch of the tenant
    * @param adopted locators of its adopted storage on this server, whose names do not contain its id
+   * @param options `beforeDrop`: without the rows that `drop` passes to `onRows`
    */
   search?(
     placement: string,
     tenantId: string,
     lastEpoch: number,
     adopted?: readonly string[],
+    options?: { readonly beforeDrop?: boolean },
   ): Promise<readonly FoundData[]>
   /**
    * Rows without a storage location, for a driver with shared tables. Reads all rows: for `doctor --prove`.
@@ -173,6 +175,14 @@ export interface IsolationDriver {
   /** Connections for tenants' queries, by placement. */
   connections(): readonly ConnectionCount[]
   stop(): Promise<void>
+}
+
+export interface DropOptions {
+  /**
+   * Called with the number of deleted rows by shared table, before their deletion is committed. An error rolls it back.
+   * Not called for separate storage.
+   */
+  readonly onRows?: ((found: readonly FoundData[]) => Promise<void>) | undefined
 }
 
 export interface DrainOptions {

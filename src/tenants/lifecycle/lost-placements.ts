@@ -4,7 +4,7 @@
  */
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
-import type { StorageLocation } from '../isolation/driver.ts'
+import type { DropOptions, StorageLocation } from '../isolation/driver.ts'
 import type { Storage } from '../isolation/drivers.ts'
 import type { Outbox } from '../outbox/outbox.ts'
 import { PlacementInUse, PlacementNotFound } from '../tenant/errors.ts'
@@ -15,6 +15,10 @@ export interface LostPlacement {
   readonly tenants: number
   /** Number of former storage locations there. */
   readonly left: number
+}
+
+export interface DropRequest extends DropOptions {
+  readonly release?: ((location: StorageLocation) => Promise<unknown>) | undefined
 }
 
 export class LostPlacements {
@@ -75,12 +79,12 @@ export class LostPlacements {
 
   /**
    * Relays the outbox of storage, then drops the storage. No effect on a lost server.
-   * @param release called instead of the drop
+   * @param options `release` is called instead of the drop
    */
-  async drop(location: StorageLocation, release?: (location: StorageLocation) => Promise<unknown>): Promise<void> {
+  async drop(location: StorageLocation, { release, onRows }: DropRequest = {}): Promise<void> {
     if (this.#storage.placements.includes(location.placement) || !(await this.#isLost(location.placement))) {
       await this.#outbox.empty(location)
-      await (release?.(location) ?? this.#storage.driver(location.isolation).drop(location))
+      await (release?.(location) ?? this.#storage.driver(location.isolation).drop(location, { onRows }))
     }
     await this.#outbox.forget(location)
   }

@@ -176,7 +176,7 @@ export class Installation {
     if (!claimed) return false
     const location = toLocation(claimed)
     const isReleased = await this.#adoptions.isReleasing(location)
-    await this.#lost.drop(location, isReleased ? (there) => this.#adoptions.releaseStorage(there) : undefined)
+    await this.#lost.drop(location, isReleased ? { release: (there) => this.#adoptions.releaseStorage(there) } : {})
     await forgetAdoptedName(this.#kernel.database, location)
     await this.#transfers.drop(id)
     await this.#kernel.store.purge(id)

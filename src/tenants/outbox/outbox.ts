@@ -117,8 +117,9 @@ export class Outbox {
   }
 
   /** Forgets storage that no statement can reach any more. */
-  forget(location: StorageLocation): Promise<void> {
-    return this.#marks.forget(location)
+  async forget(location: StorageLocation): Promise<void> {
+    const driver = this.#storage.drivers.find(({ name }) => name === location.isolation)
+    if (!driver || driver.outbox.whileEmpty) await this.#marks.forget(location)
   }
 
   /** Age in seconds of the oldest entry, by placement with a shared database; without unavailable ones. */

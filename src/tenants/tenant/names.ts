@@ -7,6 +7,8 @@ export interface Names {
   readonly flag: string
   /** Schemas of payloads by event. Not an index signature, which would absorb declared names. */
   readonly event: object
+  /** Dotted names of the events that satellites publish. */
+  readonly published: string
   readonly metric: string
   /** Definitions of settings by name. */
   readonly setting: object

@@ -4,6 +4,7 @@ import { NEWEST_FIRST, type PageOf, type PageOptions } from '../../kernel/api/pa
 import { isUuid, uuidv7 } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
+import type { DropOptions, StorageLocation } from '../isolation/driver.ts'
 import type { Plans } from '../registry/plans.ts'
 import { register } from '../registry/registration.ts'
 import { lockTenant } from '../registry/tenant-assertions.ts'
@@ -256,9 +257,9 @@ export class Transfers {
     await this.backups.dropAll(tenantId)
   }
 
-  /** Drops all storage of an erased tenant except its own. */
-  dropStorage(tenantId: string): Promise<void> {
-    return this.#dependencies.stagedStorage.dropAll(tenantId)
+  /** Drops all storage of an erased tenant except its own. @param options for the drop of each location */
+  dropStorage(tenantId: string, options: (location: StorageLocation) => DropOptions): Promise<void> {
+    return this.#dependencies.stagedStorage.dropAll(tenantId, options)
   }
 
   /** Number of storage locations that cancelled and failed clones of a tenant have left. */

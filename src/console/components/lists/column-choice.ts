@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from 'react'
 import { setUsualColumns, usualColumnsStore } from '../../data/personal.ts'
 import { useStore } from '../../data/store.ts'
 import { useCommonSearch, useSetSearch } from '../../routing/router.tsx'
-import { type Column, defaultColumns, namedColumns } from './columns.ts'
+import { type Column, defaultColumns, namedColumns, textOfColumns } from './columns.ts'
 
 export interface ColumnChoice<Row> {
   readonly shown: readonly Column<Row>[]
@@ -32,7 +32,7 @@ export function useColumns<Row>(name: string | undefined, columns: readonly Colu
     shown: former.current,
     isChosen: chosen !== undefined,
     choose(next) {
-      const text = next?.map(({ key }) => key).join(',')
+      const text = next && textOfColumns(next)
       if (name !== undefined) setUsualColumns(name, text)
       setLatest({ before: written, text })
       setSearch({ columns: text })

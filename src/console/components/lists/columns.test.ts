@@ -1,6 +1,6 @@
 /** Choice and order of columns. */
 import { describe, expect, test } from 'vitest'
-import { columnsInOrder, defaultColumns, movedColumn, namedColumns } from './columns.ts'
+import { columnsInOrder, defaultColumns, movedColumn, namedColumns, textOfColumns } from './columns.ts'
 
 const [name, status, plan, domains, created] = ['name', 'status', 'plan', 'domains', 'created'].map((key) => ({
   key,
@@ -22,6 +22,12 @@ describe('the columns that an address names', () => {
     [undefined, undefined],
   ])('of %j are %j', (text, keys) => {
     expect(keysOf(namedColumns(all, text))).toBe(keys)
+  })
+
+  test('are the shown ones again, also with commas and percent signs in their keys', () => {
+    const keys = ['a', 'b,c', 'b', '50%', '50%25', 'x%2Cy', 'x,y'].map((key) => ({ key }))
+    expect(textOfColumns(keys)).toBe('a,b%2Cc,b,50%25,50%2525,x%252Cy,x%2Cy')
+    expect(namedColumns(keys, textOfColumns(keys))).toEqual(keys)
   })
 
   test('the default ones include the first column, and no column that is not a default', () => {

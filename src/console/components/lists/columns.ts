@@ -21,9 +21,14 @@ export interface Column<Row> {
 
 type Keyed = Pick<Column<never>, 'key' | 'isDefault'>
 
+/** Name of a column in an address, where commas separate names. */
+const nameOf = ({ key }: Keyed): string => key.replaceAll('%', '%25').replaceAll(',', '%2C')
+
+export const textOfColumns = (columns: readonly Keyed[]): string => columns.map(nameOf).join(',')
+
 /** Columns that a text names, in its order. Unknown names are ignored; undefined: it has no known name. @param text `name,status,plan` */
 export function namedColumns<One extends Keyed>(columns: readonly One[], text = ''): readonly One[] | undefined {
-  const named = new Set(text.split(',').flatMap((name) => columns.find(({ key }) => key === name) ?? []))
+  const named = new Set(text.split(',').flatMap((name) => columns.find((one) => nameOf(one) === name) ?? []))
   const [first] = columns
   return named.size > 0 && first ? [...new Set([first, ...named])] : undefined
 }

@@ -69,14 +69,15 @@ interface Choice<Value> {
   readonly title: string
 }
 
-interface ChipsProps<Value> {
+interface ChoiceChipsProps<Value> {
   readonly label: string
   readonly choices: readonly Choice<Value>[]
   readonly value: Value
   readonly onChange: (value: Value) => void
 }
 
-export const Chips = <Value,>({ label, choices, value, onChange }: ChipsProps<Value>) => (
+/** Buttons of which one is always pressed. */
+export const ChoiceChips = <Value,>({ label, choices, value, onChange }: ChoiceChipsProps<Value>) => (
   // biome-ignore lint/a11y/useSemanticElements: a fieldset would be a form control
   <div className="chips" role="group" aria-label={label}>
     {choices.map((choice) => (

@@ -69,6 +69,7 @@ export async function countRows(
   if (!(await server.owned((client) => isUsed(client, tables.schema, server.scopeRole)))) return []
   const { column } = tables
   const values = labels.filter((label) => isColumnValue(column, label))
+  if (values.length === 0) return []
   return allRows(server, tables, async (client) => {
     const found: FoundData[] = []
     for (const { name } of await tablesOf(client, tables)) {

@@ -10,12 +10,15 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
+import type { FoundData } from '../../../kernel/erasable.ts'
 import type { CopiedTable, CopyDescription } from '../../../tenants/isolation/copy.ts'
 import type { OrphanedRows, RegisteredLocation } from '../../../tenants/isolation/orphaned-rows.ts'
+import { orphanedRows, type RowTables } from '../audit/orphaned-rows.ts'
 import { qualified, type StoredSchema, type StoredTable } from '../catalog/tables.ts'
 import { labelAside, type RowLocation } from '../row-security/locations.ts'
 import type { Shared, SharedStorage } from '../row-security/shared-tables.ts'
-import { columnName, type TenantColumn, valueAs } from '../row-security/tenant-column.ts'
+import { columnName, valueAs } from '../row-security/tenant-column.ts'
+import type { PostgresServer } from '../server/postgres-server.ts'
 import { nothingThere, type Source } from './copy-out.ts'
 
 const UNDEFINED_TABLE = '42P01'
@@ -110,7 +113,7 @@ export const tablesAside = ({ tables }: CopyDescription, stored: StoredSchema): 
   })
 
 /** Rows of each table; only tables that have some. @param of only those of this tenant */
-export async function countAside(client: pg.ClientBase, of: { tenantId?: string } = {}): Promise<AsideRows[]> {
+async function countAside(client: pg.ClientBase, of: { tenantId?: string } = {}): Promise<AsideRows[]> {
   const { rows: copies } = await client.query(
     `select tenant as "tenantId", locator, description from tenantry.row_copies
      where $1::text is null or tenant = $1 order by tenant, locator`,
@@ -138,18 +141,42 @@ async function countRows(client: pg.ClientBase, table: string): Promise<number> 
   }
 }
 
-/** Rows of locations that are not registered; exact under concurrent changes (audit/orphaned-rows.ts). */
-export async function orphanedAside(
-  client: pg.ClientBase,
-  column: TenantColumn,
-  registered: () => Promise<readonly RegisteredLocation[]>,
-): Promise<OrphanedRows[]> {
-  const before = new Set((await countAside(client)).map(({ table }) => table))
-  const known = new Set((await registered()).map(({ tenantId, locator }) => `${tenantId} ${locator}`))
-  const after = await countAside(client)
-  return after
-    .filter(({ table, tenantId, locator }) => before.has(table) && !known.has(`${tenantId} ${locator}`))
-    .map(({ table, tenantId, rows }) => ({ table, column: columnName(column), tenantId, rows }))
+/** The rows of a tenant, as a search reports them. */
+export const asideRowsOf = async (server: PostgresServer, tenantId: string): Promise<FoundData[]> => {
+  const found = await whilePrepared(server, (client) => countAside(client, { tenantId }))
+  return found.map(({ table, rows }) => ({ kind: table, count: rows }))
 }
 
-export interface AsideRows extends RegisteredLocation, Omit<OrphanedRows, 'column'> {}
+/**
+ * Orphaned rows in the shared tables and aside; exact under concurrent changes (audit/orphaned-rows.ts). The registry is
+ * read once, after both, and both are read again.
+ */
+export const orphanedOrAside = (
+  server: PostgresServer,
+  tables: RowTables,
+  registered: () => Promise<readonly RegisteredLocation[]>,
+): Promise<OrphanedRows[]> =>
+  whilePrepared(server, async (client) => {
+    const before = new Set((await countAside(client)).map(({ table }) => table))
+    let known: readonly RegisteredLocation[] | undefined
+    const read = async () => {
+      known = await registered()
+      return known
+    }
+    const found = await orphanedRows(server, tables, read)
+    const names = new Set((known ?? (await registered())).map(({ tenantId, locator }) => `${tenantId} ${locator}`))
+    const left = (await countAside(client)).filter(
+      ({ table, tenantId, locator }) => before.has(table) && !names.has(`${tenantId} ${locator}`),
+    )
+    const column = columnName(tables.column)
+    return [...found, ...left.map(({ table, tenantId, rows }) => ({ table, column, tenantId, rows }))]
+  })
+
+/** Returns nothing for a server without tenants. */
+const whilePrepared = <T>(server: PostgresServer, work: (client: pg.ClientBase) => Promise<T[]>): Promise<T[]> =>
+  server.owned(async (client) => {
+    const { rows } = await client.query(`select to_regclass('tenantry.row_copies') is not null as "isPrepared"`)
+    return rows[0].isPrepared ? work(client) : []
+  })
+
+interface AsideRows extends RegisteredLocation, Omit<OrphanedRows, 'column'> {}

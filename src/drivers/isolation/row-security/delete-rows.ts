@@ -7,10 +7,13 @@
  *   deferrability do not matter. PostgreSQL rejects it if a trigger changes a row that the same statement deletes from
  *   another table. Then the tables are deleted one after the other, and those with remaining references again.
  * - Without triggers and rules, this statement leaves no rows, and no search follows: it would read all deleted rows.
+ * - The server counts the deleted rows of each table for its statistics. With triggers, which may write and delete
+ *   further rows, or without statistics, the rows are counted first.
  */
 import pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { deletionFrom } from '../../../kernel/database/tenant-rows.ts'
+import type { FoundData } from '../../../kernel/erasable.ts'
 import { fence, unfence, withRowsOf } from './apply.ts'
 import { columnName, TENANT_ID, type TenantColumn } from './tenant-column.ts'
 
@@ -25,21 +28,27 @@ export interface TenantRows {
   readonly tenant: string
   readonly searchPath: string
   readonly scopeRole: string
+  /** Whether the deleted rows are counted; default false. */
+  readonly isCounted?: boolean
 }
 
 /**
  * Runs as the owner in a transaction. Throws if rows are left. Tables without the tenant column are shared and not
- * changed.
+ * changed. Returns the number of rows before the deletion by table, only of tables that had some.
  */
-export async function deleteTenantRows(client: pg.ClientBase, schema: string, rows: TenantRows): Promise<void> {
-  const { column = TENANT_ID } = rows
-  const [{ tables, mayWrite }, own] = [await tablesOf(client, schema, column), `${columnName(column)} = $1`]
-  if (tables.length === 0) return
+export async function deleteTenantRows(client: pg.ClientBase, schema: string, rows: TenantRows): Promise<FoundData[]> {
+  const { column = TENANT_ID, isCounted = false } = rows
+  const [all, own] = [await tablesOf(client, schema, column), `${columnName(column)} = $1`]
+  const { tables, mayWrite, isTracked } = all
+  if (tables.length === 0) return []
+  const isByServer = isTracked && !mayWrite
+  let counts: readonly number[] = []
   const asTenant = async () => {
     await client.query(`select set_config('search_path', $1, true), set_config('app.tenant_id', $2, true)`, [
       rows.searchPath,
       rows.tenant,
     ])
+    if (isCounted) counts = isByServer ? await deletedFrom(client, all) : await countsOf(client, all, own, rows.tenant)
     for (let pass = 0; pass < MOST_PASSES; pass++) {
       const isWhole = await deleteOnce(client, tables, own, rows.tenant)
       if (isWhole && !mayWrite) return
@@ -51,6 +60,9 @@ export async function deleteTenantRows(client: pg.ClientBase, schema: string, ro
   }
   if (await isExempt(client)) await inScope(client, rows, asTenant)
   else await withRowsOf(client, schema, rows.tenant, asTenant, column)
+  if (!isCounted) return []
+  const deleted = isByServer ? (await deletedFrom(client, all)).map((count, at) => count - (counts[at] ?? 0)) : counts
+  return all.names.map((kind, at) => ({ kind, count: deleted[at] ?? 0 })).filter(({ count }) => count > 0)
 }
 
 /** For an owner that policies do not bind: takes the scope role, with the fence lifted for this transaction only. */
@@ -75,6 +87,11 @@ interface Tables {
   readonly tables: readonly string[]
   /** Whether a trigger or rule of the host may write rows while others are deleted. */
   readonly mayWrite: boolean
+  /** Whether the server counts deleted rows. */
+  readonly isTracked: boolean
+  readonly oids: readonly string[]
+  /** As in a search. */
+  readonly names: readonly string[]
 }
 
 async function tablesOf(client: pg.ClientBase, schema: string, { name }: TenantColumn): Promise<Tables> {
@@ -82,13 +99,33 @@ async function tablesOf(client: pg.ClientBase, schema: string, { name }: TenantC
     `with relation as materialized (select * from pg_class where relnamespace = to_regnamespace($1) and relkind in ('r', 'p'))
      select exists (select from relation where relhasrules) or exists (
          select from relation join pg_trigger on tgrelid = relation.oid where not tgisinternal) as "mayWrite",
-       array(select relname::text from relation join pg_attribute on attrelid = relation.oid
-         where not relispartition and attname = $2 and not attisdropped order by relname) as names`,
-    [pg.escapeIdentifier(schema), name],
+       current_setting('track_counts')::boolean as "isTracked",
+       coalesce(json_agg(relname order by relname), '[]') as relations, coalesce(json_agg(owned.oid::text order by relname), '[]') as oids,
+       coalesce(json_agg(format('%I.%I', $3::text, relname) order by relname), '[]') as names
+     from relation owned join pg_attribute on attrelid = owned.oid
+     where not relispartition and attname = $2 and not attisdropped`,
+    [pg.escapeIdentifier(schema), name, schema],
   )
-  const [{ names, mayWrite }] = rows
-  const tables = names.map((name: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`)
-  return { tables, mayWrite }
+  const [{ relations, ...all }] = rows
+  const tables = relations.map((name: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`)
+  return { ...all, tables }
+}
+
+/** Rows that this session has deleted, of earlier transactions too: only differences within a transaction are exact. */
+async function deletedFrom(client: pg.ClientBase, { oids }: Tables): Promise<number[]> {
+  const { rows } = await client.query(
+    `select array(select coalesce(
+         (select sum(pg_stat_get_xact_tuples_deleted(relid)) from pg_partition_tree(oid)), pg_stat_get_xact_tuples_deleted(oid))::float8
+       from unnest($1::oid[]) with ordinality as every (oid, at) order by at) as deleted`,
+    [oids],
+  )
+  return rows[0].deleted
+}
+
+async function countsOf(client: pg.ClientBase, { tables }: Tables, own: string, tenant: string): Promise<number[]> {
+  const counts = tables.map((table) => `(select count(*) from ${table} where ${own})`)
+  const { rows } = await client.query(`select array[${counts.join(', ')}]::float8[] as counts`, [tenant])
+  return rows[0].counts
 }
 
 /** Returns whether one statement has deleted the rows of all tables. */

@@ -3,7 +3,7 @@ import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Button } from '../../../console/components/base/button.tsx'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
-import { Chips } from '../../../console/components/lists/filters.tsx'
+import { ChoiceChips } from '../../../console/components/lists/filters.tsx'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { useList } from '../../../console/data/queries.ts'
 import { href, tenantHref } from '../../../console/routing/links.ts'
@@ -39,7 +39,7 @@ export default function TenantsOfFlag() {
     <>
       <PageHeader title={key} context={text.flags} lead={<a href={href('/flags')}>{text.flags}</a>} />
       <div className="toolbar">
-        <Chips
+        <ChoiceChips
           label={text.stateFilter}
           value={enabled}
           choices={[

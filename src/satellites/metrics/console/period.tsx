@@ -1,6 +1,6 @@
 /** Metric and period of a screen, in the address. */
 import type { ReactNode } from 'react'
-import { Chips, FilterSelect } from '../../../console/components/lists/filters.tsx'
+import { ChoiceChips, FilterSelect } from '../../../console/components/lists/filters.tsx'
 import { useSearch, useSetSearch } from '../../../console/routing/router.tsx'
 import { text } from './text.ts'
 
@@ -38,7 +38,7 @@ export function Period({ chosen, keys, children }: PeriodProps) {
         options={keys.map((key) => [key, key])}
         onChange={(key) => setSearch({ key })}
       />
-      <Chips
+      <ChoiceChips
         label={text.period}
         value={to === undefined ? (from ?? firstDay(DEFAULT_DAYS)) : undefined}
         choices={PERIODS.map((days) => ({ value: firstDay(days), title: text.days(days) }))}

@@ -4,7 +4,7 @@ import type { Result } from '../../../console/api/contract.ts'
 import { menuEntriesOf } from '../../../console/components/actions.tsx'
 import { Empty, PageHeader } from '../../../console/components/base/page.tsx'
 import { Time } from '../../../console/components/base/time.tsx'
-import { Chips, EmptyFiltered, FilterSelect, without } from '../../../console/components/lists/filters.tsx'
+import { ChoiceChips, EmptyFiltered, FilterSelect, without } from '../../../console/components/lists/filters.tsx'
 import { type Column, Table } from '../../../console/components/lists/table.tsx'
 import { useList, useOperation } from '../../../console/data/queries.ts'
 import { tenantHref } from '../../../console/routing/links.ts'
@@ -51,7 +51,7 @@ export default function TopQuotas() {
     <>
       <PageHeader title={text.quotas} />
       <div className="toolbar">
-        <Chips
+        <ChoiceChips
           label={text.filters.above}
           value={above}
           choices={SHARES.map((share) => ({ value: share, title: text.above(Number(share)) }))}

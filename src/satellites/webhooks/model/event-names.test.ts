@@ -2,10 +2,11 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { memoryStore } from '../../../drivers/store/memory.ts'
+import { dottedName } from '../../../kernel/events/dotted-names.ts'
 import { eventsOf } from '../../../tenancy/composition.ts'
 import { partsOf } from '../../../tenancy/parts.ts'
 import { webhooks } from '../index.ts'
-import { dottedName, EventName, EventPatterns, patternsFor } from './event-names.ts'
+import { EventName, EventPatterns, patternsFor } from './event-names.ts'
 
 const isName = (text: unknown) => EventName.safeParse(text).success
 const arePatterns = (all: unknown) => EventPatterns.safeParse(all).success

@@ -50,9 +50,3 @@ export function patternsFor(name: string): string[] {
   const prefixes = segments.slice(0, -1).map((_, index) => `${segments.slice(0, index + 1).join('.')}.*`)
   return ['*', ...prefixes, name]
 }
-
-/** Converts an event type to its name: `TenantEnteredMaintenance` to `tenant.entered_maintenance`. */
-export function dottedName(typeName: string): string {
-  const [first = '', ...others] = typeName.split(/(?=[A-Z])/).map((word) => word.toLowerCase())
-  return others.length === 0 ? first : `${first}.${others.join('_')}`
-}

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import { type HostSchema, toSchema, type ZodSchema } from '../../../kernel/declarations/host-schema.ts'
-import { EventName, type NAMESPACES } from './event-names.ts'
+import { type HostSchema, toSchema } from '../../../kernel/declarations/host-schema.ts'
+import { EventName } from './event-names.ts'
 
 /** Schemas of the events that a host has declared. */
 export type DeclaredEvents = ReadonlyMap<string, z.ZodType>
@@ -55,39 +55,3 @@ export const withDefaults = ({ events, ...options }: z.output<typeof Options>): 
 /** @throws E_INVALID_REQUEST */
 const declaredEvents = (events: EventSchemas): DeclaredEvents =>
   new Map(Object.entries(events).map(([name, schema]) => [name, toSchema(schema, `webhooks.events.${name}`)]))
-
-/** Name of an event to dispatch: a declared one, or any without declarations. */
-export type EventOf<Events extends object> = [keyof Events] extends [never] ? string : keyof Events & string
-
-/** Payload of an event to dispatch. */
-export type PayloadOf<Events extends object, Event extends string> = Event extends keyof Events
-  ? Events[Event] extends ZodSchema
-    ? z.input<Events[Event]>
-    : Readonly<Record<string, unknown>>
-  : Readonly<Record<string, unknown>>
-
-type Prefix<Name extends string> = Name extends `${infer First}.${infer Rest}`
-  ? `${First}.*` | `${First}.${Prefix<Rest>}`
-  : never
-type First<Name extends string> = Name extends `${infer Segment}.${string}` ? Segment : Name
-
-/** Patterns that match declared events; any without declarations. */
-type KnownPattern<Events extends object> = '*' | EventOf<Events> | Prefix<EventOf<Events>>
-
-/** First segments of which all events are declared. Events of Tenantry and of other satellites have no declaration. */
-type OwnNamespace<Events extends object> = Exclude<First<EventOf<Events>>, (typeof NAMESPACES)[number]>
-
-/** A pattern of a subscription: not a misspelled one of a declared event. Any, if the compiler does not know the text. */
-type CheckedPattern<Events extends object, Pattern extends string> =
-  Pattern extends KnownPattern<Events>
-    ? Pattern
-    : Pattern extends `${OwnNamespace<Events>}.${string}`
-      ? KnownPattern<Events>
-      : Pattern
-
-/** A request with checked patterns of events. */
-export type RequestOf<
-  Request extends { events?: string[] | undefined },
-  Events extends object,
-  Pattern extends string,
-> = Omit<Request, 'events'> & { [Member in keyof Pick<Request, 'events'>]: CheckedPattern<Events, Pattern>[] }

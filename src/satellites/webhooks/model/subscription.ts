@@ -3,7 +3,6 @@ import { z } from 'zod'
 import { isValidPostgresText } from '../../../kernel/database/postgres-text.ts'
 import { Secret } from '../signature/secret.ts'
 import { EventPatterns } from './event-names.ts'
-import type { RequestOf } from './options.ts'
 import type { SubscriptionRow } from './tables.ts'
 
 const at = z.iso.datetime()
@@ -99,18 +98,6 @@ export const SubscriptionChange = z.strictObject({
   enabled: z.boolean().optional(),
   envelope: z.boolean().optional(),
 })
-
-/** Requests of a host, whose patterns the compiler checks. */
-export type Creation<Events extends object, Pattern extends string> = RequestOf<
-  z.input<typeof NewSubscription>,
-  Events,
-  Pattern
->
-export type Change<Events extends object, Pattern extends string> = RequestOf<
-  z.input<typeof SubscriptionChange>,
-  Events,
-  Pattern
->
 
 export const Rotation = z.strictObject({
   graceSeconds: z

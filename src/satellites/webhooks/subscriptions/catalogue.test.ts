@@ -2,15 +2,62 @@
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { expect, inject, onTestFinished, test } from 'vitest'
+import { dottedName } from '../../../kernel/events/dotted-names.ts'
 import { catalogueOf } from '../../../service/catalogue.ts'
-import { satellites, satellitesOn } from '../../../service/main.ts'
+import { type builtInSatellites, satellites, satellitesOn } from '../../../service/satellites.ts'
+import type { NamesOf } from '../../../tenancy/names.ts'
 import type { Satellite } from '../../../tenancy/satellite.ts'
+import type { PlansConfig } from '../../../tenants/registry/plans.ts'
 import { testTenancy } from '../../../testing/base/tenancy.ts'
-import { dottedName, NAMESPACES } from '../model/event-names.ts'
+import { AUDIT_STREAM } from '../../audit-logs/stream.ts'
+import type { BillingOptions } from '../../billing/index.ts'
+import { NAMESPACES } from '../model/event-names.ts'
+import type { Published } from '../typed-names.ts'
 import { apiOf } from '../webhooks-api.fixture.ts'
 
-test('the namespaces of Tenantry are the first segments of the names of its events', () => {
+/** All satellites: billing has options. */
+type Whole = ReturnType<typeof builtInSatellites<{ billing: BillingOptions }>>
+/** The compiler accepts exactly the names of the types. */
+const TYPED: Readonly<Record<Published<NamesOf<PlansConfig, Whole>>, true>> = {
+  'audit.entries': true,
+  'billing.event_dead_lettered': true,
+  'billing.misconfigured': true,
+  'feature.flag_changed': true,
+  'impersonation.ended': true,
+  'impersonation.started': true,
+  'payment.failed': true,
+  'payment.succeeded': true,
+  'quota.threshold_reached': true,
+  'setting.changed': true,
+  'subscription.activated': true,
+  'subscription.canceled': true,
+  'subscription.paused': true,
+  'subscription.resumed': true,
+  'subscription.updated': true,
+  'tenant.activated': true,
+  'tenant.backed_up': true,
+  'tenant.cloned': true,
+  'tenant.created': true,
+  'tenant.deleted': true,
+  'tenant.entered_maintenance': true,
+  'tenant.erased': true,
+  'tenant.exited_maintenance': true,
+  'tenant.migrated': true,
+  'tenant.moved': true,
+  'tenant.provisioned': true,
+  'tenant.provisioning_failed': true,
+  'tenant.purged': true,
+  'tenant.quota_exceeded': true,
+  'tenant.restored': true,
+  'tenant.suspended': true,
+  'tenant.updated': true,
+  'trial.ending': true,
+  'webhook.subscription_disabled': true,
+}
+
+test('the types of the satellites have the names of all events and streams that are sent', () => {
   const names = catalogueOf(satellites).events.flatMap(({ name, isInternal }) => (isInternal ? [] : dottedName(name)))
+  expect(Object.keys(TYPED).toSorted()).toEqual([...names, AUDIT_STREAM].toSorted())
   expect([...new Set(names.map((name) => name.split('.')[0]))].toSorted()).toEqual(NAMESPACES)
 })
 
@@ -23,6 +70,7 @@ test('the catalogue has all events of Tenantry except internal ones, with schema
   const ajv = formats.default(new Ajv2020({ strict: true, allErrors: true, keywords: ['example'] }))
   const { status, json } = await apiOf(whole)('GET', '/webhook-events')
   expect(status).toBe(200)
+  expect(whole.kernel.streams.names).toEqual([AUDIT_STREAM])
   const types = whole.kernel.events.types
   const internal = types.filter(({ isInternal }) => isInternal).map(({ name }) => name)
   expect(internal.sort()).toEqual([

@@ -1,9 +1,10 @@
 /** Lists the events of Tenantry and those that the host has declared, with the JSON Schema of each body. */
 import { z } from 'zod'
 import type { Cursors, PageOf, PageOptions } from '../../../kernel/api/page.ts'
+import { dottedName } from '../../../kernel/events/dotted-names.ts'
 import type { Events } from '../../../kernel/events/events.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
-import { dottedName, EventName } from '../model/event-names.ts'
+import { EventName } from '../model/event-names.ts'
 import type { DeclaredEvents } from '../model/options.ts'
 
 export const WebhookEvent = z.object({

@@ -9,7 +9,7 @@
 import type { ExpressionBuilder } from 'kysely'
 import { AttemptLost } from '../../../kernel/jobs/lease.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
-import type { StorageLocation } from '../../isolation/driver.ts'
+import type { DropOptions, StorageLocation } from '../../isolation/driver.ts'
 import type { Storage } from '../../isolation/drivers.ts'
 import type { LostPlacements } from '../../lifecycle/lost-placements.ts'
 import { tenantNotFound } from '../../tenant/errors.ts'
@@ -19,6 +19,8 @@ import type { PlaceRow } from '../model/tables.ts'
 import type { Attempt } from './attempt.ts'
 
 export type StagedStorageDependencies = Pick<Kernel, 'database' | 'clock' | 'log'>
+
+type OptionsOf = (location: StorageLocation) => DropOptions
 
 export class StagedStorage {
   readonly #kernel: StagedStorageDependencies
@@ -184,11 +186,11 @@ export class StagedStorage {
    * Drops abandoned storage of one transfer, one tenant, or all. Continues after a failure and throws the first one at
    * the end; the next call tries again.
    */
-  async drop(of: { transferId?: string; tenantId?: string } = {}): Promise<void> {
+  async drop(of: { transferId?: string; tenantId?: string } = {}, options?: OptionsOf): Promise<void> {
     const failures: unknown[] = []
     for (const location of await this.#abandoned(of)) {
       try {
-        await this.#lost.drop(location)
+        await this.#lost.drop(location, options?.(location))
         await this.#kernel.database
           .query<TenantTables>()
           .deleteFrom('storageLocations')
@@ -207,14 +209,14 @@ export class StagedStorage {
   }
 
   /** Drops all storage of a purged tenant except its own. */
-  async dropAll(tenantId: string): Promise<void> {
+  async dropAll(tenantId: string, options?: OptionsOf): Promise<void> {
     await this.#kernel.database
       .query<TenantTables>()
       .updateTable('storageLocations')
       .set({ state: 'abandoned', purgeAt: null })
       .where('tenantId', '=', tenantId)
       .execute()
-    await this.drop({ tenantId })
+    await this.drop({ tenantId }, options)
   }
 
   /** Number of locations that cancelled and failed clones of this tenant have left. */
