@@ -79,6 +79,25 @@ test('the search of an erasure finds the rows of former locations, and the docto
   )
 })
 
+test('an erasure removes the rows in the tables and those of former locations, and keeps other tenants', async () => {
+  const backupId = await here.backup(globex)
+  await here.done(await here.transfers.backups.restore(globex, { backupId }))
+  const copied = `select schema_name from information_schema.schemata where schema_name like 'tenantry_aside%'`
+  const before = (await here.sql(copied)).length
+  const others = await here.others(globex)
+  const { erasures } = here.tenants
+  await erasures.request(globex, { confirm: globex, reason: 'request 4711' })
+  await erasures.work(globex, { signal: idle.signal })
+  const { state, report } = await erasures.get(globex)
+  expect(state).toBe('completed')
+  expect(report?.systems.filter(({ kind }) => kind.includes('tenantry_aside'))).toEqual(
+    expect.arrayContaining([expect.objectContaining({ found: 1, removed: 1 })]),
+  )
+  expect(await here.sql(`select from app.labels where org_id = '${globex}'`)).toEqual([])
+  expect(await here.sql(copied)).toHaveLength(before - 1)
+  expect(await here.others(globex)).toEqual(others)
+})
+
 test('archives and former locations from before later migrations are migrated', async () => {
   await here.sql('update multitenancy.storage_locations set purge_at = now()')
   await here.transfers.recover()
