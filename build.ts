@@ -1,10 +1,11 @@
 /**
- * Makes `dist/` from `src/`: JavaScript without comments, its types with them, and the console for browsers. Files that pages need are
- * copied. Declarations that no entry of the package reaches are removed.
+ * Makes `dist/` from `src/`: JavaScript without comments, its types with them, bundled libraries, and the console for browsers. Files that
+ * pages need are copied. Declarations that no entry of the package reaches are removed.
  */
 import { execFileSync } from 'node:child_process'
 import { cpSync, existsSync, globSync, readFileSync, rmSync } from 'node:fs'
 import { dirname, join } from 'node:path'
+import { bundleLibraries } from './build-libraries.ts'
 
 const root = import.meta.dirname
 /** In a declaration. Its group is the path without the extension. */
@@ -22,6 +23,7 @@ compile('tsconfig.build.json', '--removeComments') // also of declarations
 compile('tsconfig.build.json', '--declaration', '--emitDeclarationOnly')
 compile(join('src', 'console', 'tsconfig.types.json')) // declarations of `tenantry/console`
 removeUnreachableDeclarations()
+await bundleLibraries(root)
 cpSync(join(root, 'src', vendor), join(root, 'dist', vendor), { recursive: true })
 execFileSync(
   process.execPath,

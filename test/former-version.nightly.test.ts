@@ -1,6 +1,6 @@
 /**
  * Runs the last release and the present version on one installation: a rolling upgrade and the way back. The release
- * runs as published (`test/releases/<version>/program.tgz`), with present dependencies.
+ * runs as published (`test/releases/<version>/program.tgz`), with present dependencies where it does not bundle them.
  */
 import { execFile } from 'node:child_process'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
@@ -11,6 +11,7 @@ import pg from 'pg'
 import { afterAll, beforeAll, beforeEach, expect, inject, test, vi } from 'vitest'
 import { type Child, PROGRAM, type Program, programWith } from '../src/cli/program.fixture.ts'
 import { verifyWebhook } from '../src/satellites/webhooks/verify.ts'
+import { EXAMPLE_PLANS } from '../src/service/settings/plans.ts'
 import { createTestDatabase, type TestDatabase } from '../src/testing/base/database.ts'
 import { eventually, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
 import { formerRelease, recordedFile } from './releases/recorded.ts'
@@ -34,7 +35,8 @@ beforeAll(async () => {
   former = await mkdtemp(join(MODULES, '.cache', `tenantry-${formerRelease}-`))
   await promisify(execFile)('tar', ['-xzf', recordedFile(formerRelease, 'program.tgz'), '-C', former])
   directory = await mkdtemp(join(tmpdir(), 'tenantry-former-'))
-  const config = { egress: { allowHttp: true, allowPrivateNetworks: true } }
+  const egress = { allowHttp: true, allowPrivateNetworks: true }
+  const config = { egress, plans: EXAMPLE_PLANS } // 0.2.0 has them by default
   await writeFile(join(directory, 'tenantry.config.json'), JSON.stringify(config))
   receiver = await startReceiver()
 })

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
 import { createProgramDatabase, type InProcess, inProcess } from '../src/cli/in-process.fixture.ts'
+import { EXAMPLE_PLANS } from '../src/service/settings/plans.ts'
 import type { TestDatabase } from '../src/testing/base/database.ts'
 import { dropWithRoles } from '../src/testing/base/roles.ts'
 import { TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
@@ -21,9 +22,9 @@ beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), 'tenantry-golden-'))
   database = await createProgramDatabase(inject('postgresUrl'))
   const config = join(directory, 'tenantry.config.json')
-  await writeFile(config, '{}')
+  await writeFile(config, JSON.stringify({ plans: EXAMPLE_PLANS }))
   const backups = { directory: 'backups', everyHours: 24 }
-  await writeFile(join(directory, 'daily-backups.json'), JSON.stringify({ backups }))
+  await writeFile(join(directory, 'daily-backups.json'), JSON.stringify({ backups, plans: EXAMPLE_PLANS }))
   const plans = { defaultPlan: 'small', definitions: { small: { limits: {} } } }
   await writeFile(join(directory, 'other-plans.json'), JSON.stringify({ plans }))
   tenantry = inProcess({

@@ -3,11 +3,13 @@ import { execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, globSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, symlink } from 'node:fs/promises'
+import { isBuiltin } from 'node:module'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { parseEnv } from 'node:util'
 import { publint } from 'publint'
 import { formatMessage } from 'publint/utils'
+import { parseSync } from 'rolldown/utils'
 import { beforeAll, describe, expect, inject, test } from 'vitest'
 import { createTestDatabase } from '../src/testing/base/database.ts'
 import { eventually, TEST_APP_KEY } from '../src/testing/base/tenancy.ts'
@@ -20,14 +22,24 @@ const node = (...args: string[]) => execFileSync(process.execPath, args, { cwd: 
 
 const satellites = readdirSync(join(ROOT, 'src/satellites'))
 
-/** `npm i tenantry --omit=dev`, as docs/decisions/dependencies.md explains it. */
-const MAX_INSTALLED_BYTES = 29_500_000
+/** Limits of `npm i tenantry --omit=dev`, as docs/decisions/dependencies.md explains it. Files and folders take whole blocks. */
+const MAX_PACKAGES = 37
+const MAX_BYTES_ON_DISK = 29_500_000
+const BLOCK = 4_096
+
+interface PackedFile {
+  readonly path: string
+  readonly size: number
+}
+
+/** The test kit runs in the host's Vitest. */
+const OF_TESTS = /^dist\/testing\/.*: vitest$/
 
 /** Condition under which only the project's own programs read the sources. */
 const OWN_CONDITION = /tenantry-source/
 
 describe('the published package', () => {
-  beforeAll(() => node('build.ts'), 120_000)
+  beforeAll(() => node('build.ts'), 600_000)
 
   test('the package passes publint', async () => {
     const { messages } = await publint({ pkgDir: ROOT, strict: true })
@@ -55,20 +67,68 @@ describe('the published package', () => {
     expect(readFileSync(join(ROOT, 'dist/index.js'), 'utf8')).not.toContain('sourceMappingURL')
   })
 
-  test(`the package with its dependencies has at most ${MAX_INSTALLED_BYTES / 1e6} MB of content`, () => {
+  test(`an installation has at most ${MAX_PACKAGES} packages, with ${MAX_BYTES_ON_DISK / 1e6} MB on disk`, () => {
     const { packages } = JSON.parse(readFileSync(join(ROOT, 'package-lock.json'), 'utf8'))
     const installed = Object.keys(packages).filter((path) => {
       const { dev, devOptional, peer } = packages[path]
       return path !== '' && !(dev || devOptional || peer)
     })
-    const patterns = installed.map((path) => `${path}/**/*`)
-    const files = globSync(patterns, { cwd: ROOT, withFileTypes: true }).filter((entry) => entry.isFile())
-    const paths = new Set(files.map(({ parentPath, name }) => join(parentPath, name)))
-    const dependencies = [...paths].reduce((bytes, path) => bytes + statSync(path).size, 0)
-    const packed = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: ROOT })
-    const [{ unpackedSize }] = Object.values<any>(JSON.parse(packed.toString())) as [{ unpackedSize: number }]
-    expect(dependencies).toBeGreaterThan(unpackedSize) // the dependencies are installed
-    expect(dependencies + unpackedSize).toBeLessThanOrEqual(MAX_INSTALLED_BYTES)
+    const patterns = installed.flatMap((path) => [path, `${path}/**/*`])
+    const dependencies = new Map<string, number>()
+    for (const path of globSync(patterns, { cwd: ROOT })) {
+      const entry = statSync(join(ROOT, path))
+      dependencies.set(path, entry.isDirectory() ? 0 : entry.size)
+    }
+    expect(installed.filter((path) => !dependencies.has(path))).toEqual([])
+    const files = packedFiles()
+    const folders = new Set(files.map(({ path }) => dirname(path)))
+    const sizes = [...dependencies.values(), ...files.map(({ size }) => size), ...[...folders].map(() => 0)]
+    const bytes = sizes.reduce((sum, size) => sum + Math.max(1, Math.ceil(size / BLOCK)) * BLOCK, 0)
+    expect(bytes).toBeLessThanOrEqual(MAX_BYTES_ON_DISK)
+    expect(installed.length + 1).toBeLessThanOrEqual(MAX_PACKAGES)
+  })
+
+  test('the package has the guides that its README links', () => {
+    const links = [...readFileSync(join(ROOT, 'README.md'), 'utf8').matchAll(/\]\((docs\/[\w/-]+(?:\.md)?)\)/g)]
+    const packed = packedFiles().map(({ path }) => path)
+    expect(links.length).toBeGreaterThan(30)
+    const isPacked = (link: string) => packed.some((path) => path === link || path.startsWith(`${link}/`))
+    expect(links.flatMap(([, link = '']) => (isPacked(link) ? [] : [link]))).toEqual([])
+  })
+
+  test('each bundled library has its licence and its version in dist/vendor', () => {
+    const vendor = join(ROOT, 'dist/vendor')
+    const code = globSync('**/*.js', { cwd: vendor }).map((file) => readFileSync(join(vendor, file), 'utf8'))
+    const names = code.flatMap((text) =>
+      [...text.matchAll(/^\/\/ node_modules\/((?:@[^/]+\/)?[^/]+)/gm)].map(([, name]) => name),
+    )
+    const licenses = readFileSync(join(vendor, 'LICENSES.txt'), 'utf8')
+    const { components } = JSON.parse(readFileSync(join(vendor, 'sbom.cdx.json'), 'utf8'))
+    const listed = new Set(components.map(({ name }: { name: string }) => name))
+    expect(names.length).toBeGreaterThan(50)
+    expect(names.filter((name) => !listed.has(name))).toEqual([])
+    for (const { name, version } of components) {
+      const folder = join(ROOT, 'node_modules', name)
+      const manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+      const [license = ''] = readdirSync(folder).filter((file) => /^licen[cs]e/i.test(file))
+      expect(version, name).toBe(manifest.version)
+      expect(licenses, name).toContain(`${name} ${version} (${manifest.license})`)
+      expect(licenses, name).toContain(readFileSync(join(folder, license), 'utf8').trim())
+    }
+  })
+
+  test('modules and declarations import only dependencies, peers and modules of Node.js', () => {
+    const { dependencies, peerDependencies } = PACKAGE
+    const known = new Set([PACKAGE.name, ...Object.keys({ ...dependencies, ...peerDependencies })])
+    const isKnown = (name: string) => isBuiltin(name) || known.has(name) || known.has(`@types/${name}`)
+    const files = globSync(['dist/**/*.js', 'dist/**/*.d.ts'], { cwd: ROOT, exclude: ['dist/console/**'] })
+    const unknown = files.flatMap((file) => {
+      const packages = specifiersOf(file).filter((specifier) => !specifier.startsWith('.'))
+      const names = packages.map((specifier) => /^(@[^/]+\/)?[^/]+/.exec(specifier)?.[0] ?? specifier)
+      return names.filter((name) => !isKnown(name)).map((name) => `${file}: ${name}`)
+    })
+    expect(files.length).toBeGreaterThan(1_000)
+    expect(unknown.filter((one) => !OF_TESTS.test(one))).toEqual([])
   })
 
   test('the package has the built console, and neither its sources nor the bundler', () => {
@@ -173,6 +233,23 @@ describe('the published package', () => {
     },
   )
 })
+
+function packedFiles(): PackedFile[] {
+  const listed = execFileSync('npm', ['pack', '--dry-run', '--json', '--ignore-scripts'], { cwd: ROOT })
+  const [{ files }] = Object.values<any>(JSON.parse(listed.toString())) as [{ files: PackedFile[] }]
+  return files
+}
+
+function specifiersOf(file: string): string[] {
+  const code = readFileSync(join(ROOT, file), 'utf8')
+  const { staticImports, staticExports, dynamicImports } = parseSync(file, code).module
+  const exported = staticExports.flatMap(({ entries }) => entries.map(({ moduleRequest }) => moduleRequest))
+  const requests = [...staticImports.map(({ moduleRequest }) => moduleRequest), ...exported]
+  const called = dynamicImports.map(({ moduleRequest: { start, end } }) => code.slice(start, end))
+  const others = [...code.matchAll(file.endsWith('.d.ts') ? /import\("([^"]+)"\)/g : /__require\("([^"]+)"\)/g)]
+  const literals = called.flatMap((text) => /^['"](.*)['"]$/.exec(text)?.[1] ?? [])
+  return [...requests.flatMap((request) => request?.value ?? []), ...literals, ...others.map(([, name = '']) => name)]
+}
 
 interface Command {
   readonly command: readonly string[]

@@ -3,6 +3,7 @@ import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, inject } from 'vitest'
+import { EXAMPLE_PLANS } from '../service/settings/plans.ts'
 import type { TestDatabase } from '../testing/base/database.ts'
 import { dropWithRoles } from '../testing/base/roles.ts'
 import { TEST_APP_KEY } from '../testing/base/tenancy.ts'
@@ -31,7 +32,11 @@ export function usePrograms() {
     const config = join(directory, 'tenantry.config.json')
     await writeFile(
       config,
-      JSON.stringify({ migrations: 'migrations', tenants: { retentionDays: 0, autoPurge: false } }),
+      JSON.stringify({
+        migrations: 'migrations',
+        plans: EXAMPLE_PLANS,
+        tenants: { retentionDays: 0, autoPurge: false },
+      }),
     )
     await mkdir(join(directory, 'migrations'))
     const tenantry = inProcess({

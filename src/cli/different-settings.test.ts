@@ -5,9 +5,11 @@ import { beforeEach, expect, onTestFinished, test } from 'vitest'
 import { directory as archivesIn } from '../drivers/archives/directory.ts'
 import { databasePg } from '../drivers/isolation/database-pg.ts'
 import { schemaPg } from '../drivers/isolation/schema-pg.ts'
+import { postgresStore } from '../drivers/store/postgres.ts'
 import { createLogger } from '../kernel/base/logger.ts'
 import { lockMigrations } from '../kernel/database/migrations.ts'
 import { type Config, createTenancy, defineTenancy } from '../service/definition.ts'
+import { partsOf } from '../tenancy/parts.ts'
 import { eventually, installed, TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { inProcess } from './in-process.fixture.ts'
 import { allCommands } from './program.ts'
@@ -177,6 +179,20 @@ test('JSON and TypeScript form of one definition give equal settings', async () 
   expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
 })
 
+test('a short definition and its JSON form, which names satellites and backups, give equal settings', async () => {
+  const migrations = './migrations'
+  const { directory, database } = installation
+  const definition = { isolation: ['schema-pg' as const], migrations: join(directory, migrations) }
+  await started({ ...definition, database: { url: database.url } })
+  const app = await fileWith({ isolation: ['schema-pg'], migrations, satellites: [], backups: false })
+  expect(await run('tenant:create', 'Acme', '--id', 'acme', '--app', app)).toMatchObject({ code: 0, stderr: '' })
+  const other = await fileWith({ isolation: ['schema-pg'], migrations })
+  const { stdout } = await run('processes', '--json', '--app', other)
+  const [{ differences }] = JSON.parse(stdout).data as [{ differences: { setting: string }[] }]
+  const groups = new Set(differences.map(({ setting }) => setting.split('.')[0]))
+  expect([...groups]).toEqual(['backups', 'satellites'])
+})
+
 test('a command that reads tables which a service with other settings has not created exits with 2', async () => {
   const { kernel } = await started({ isolation: [schemaPg()] })
   const app = await fileWith({ isolation: ['schema-pg'] })
@@ -200,6 +216,38 @@ test('doctor --fix beside a service with other settings exits with 2, unless the
   expect((await kernel.processes.list()).map(({ isThis }) => isThis)).toEqual([true])
 })
 
+test('another application key than that of a live process is a conflict of settings, and a wrong key without one', async () => {
+  const appKey = Buffer.alloc(32, 9).toString('base64')
+  const first = await started({ isolation: [schemaPg()] })
+  const conflict = {
+    code: 'E_SETTINGS_CONFLICT',
+    message: expect.stringMatching(/\n {2}appKey: \w+ here, \w+ there\n/),
+  }
+  await expect(started({ isolation: [schemaPg()], appKey })).rejects.toMatchObject(conflict)
+  const app = await fileWith({ isolation: ['schema-pg'], migrations: './migrations', satellites: [] })
+  const listed = () =>
+    inProcess({ ...installation.env, TENANTRY_APP_KEY: appKey }).start(['tenant:list', '--app', app], {
+      isAlone: true,
+      stdin: '',
+    }).ended
+  expect(await listed()).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('E_SETTINGS_CONFLICT') })
+  await first.stop()
+  const wrong = { code: 'E_CONFIGURATION', message: expect.stringContaining('do not decrypt the secrets') }
+  await expect(started({ isolation: [schemaPg()], appKey })).rejects.toMatchObject(wrong)
+  expect(await listed()).toMatchObject({ code: 2, stderr: expect.stringContaining('does not decrypt the secrets') })
+})
+
+test('tenant:adopt with other drivers and without the migrations of the application exits with 2 and creates no tenant', async () => {
+  const { kernel, tenants } = await started({ isolation: [schemaPg(), databasePg()] })
+  await kernel.database.sql('create schema legacy create table notes (id int primary key)')
+  const app = await fileWith({ isolation: ['schema-pg', 'rowscope-pg'], satellites: [] })
+  const adopt = ['tenant:adopt', 'legacy', '--schema', 'legacy', '--isolation', 'schema-pg', '--yes', '--app', app]
+  const refused = await run(...adopt)
+  expect(refused).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('E_SETTINGS_CONFLICT') })
+  expect((await tenants.list({ limit: 1 })).data).toEqual([])
+  expect(await run(...adopt, '--allow-different-settings')).toMatchObject({ code: 0 })
+})
+
 test('commands that change the storage of tenants, and doctor, have --allow-different-settings', () => {
   const having = allCommands().filter(({ options = [] }) =>
     options.some(({ flags }) => flags === '--allow-different-settings'),
@@ -207,18 +255,37 @@ test('commands that change the storage of tenants, and doctor, have --allow-diff
   expect(having.map(({ name }) => name).toSorted()).toEqual([
     'doctor',
     'tenant:activate',
+    'tenant:adopt',
+    'tenant:adopt:tables',
     'tenant:backup',
     'tenant:backup:adopt',
     'tenant:backup:delete',
     'tenant:backup:restore',
     'tenant:backup:run',
+    'tenant:bulk',
     'tenant:clone',
     'tenant:create',
+    'tenant:import',
     'tenant:migrate',
     'tenant:migrate:rollback',
     'tenant:migrate:start',
     'tenant:move',
     'tenant:purge',
+    'tenant:release',
+    'tenant:release:tables',
     'tenant:restore',
   ])
+})
+
+/** Parts without storage of tenants. */
+const WITHOUT_STORAGE: readonly string[] = ['processes', 'tokens', 'sessions', 'activity', 'outbox']
+
+test('each changing operation and each command of its own of a part declares whether it changes the storage of tenants', () => {
+  const parts = partsOf(postgresStore(), []).filter(({ name }) => !WITHOUT_STORAGE.includes(name))
+  const operations = parts.flatMap(({ operations = [] }) => operations).filter(({ method }) => method !== 'GET')
+  const commands = parts.flatMap(({ commands = [] }) => commands).filter((command) => !('runWith' in command))
+  const silent = [...operations, ...commands].filter(({ changesStorage }) => changesStorage === undefined)
+  expect(operations.length).toBeGreaterThan(25)
+  expect(commands.length).toBeGreaterThan(10)
+  expect(silent.map(({ name }) => name)).toEqual([])
 })

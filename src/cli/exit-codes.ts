@@ -1,6 +1,6 @@
 /** Converts the error of a command to an exit code and a message on standard error. */
 import colors from 'picocolors'
-import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
+import { CONFIGURATION, DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import { textOf, unreachable } from '../kernel/database/start-failures.ts'
 import { writeFailure } from '../kernel/database/write-failures.ts'
 import { AlreadyRunning } from '../service/backoffice-server.ts'
@@ -51,7 +51,7 @@ const BY_STATUS: Readonly<Record<number, number>> = {
   504: 7,
 }
 
-export const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'Invalid configuration')
+export const InvalidConfiguration = defineError(CONFIGURATION, 400, 'Invalid configuration')
 export const Running = defineError('E_ALREADY_RUNNING', 409, 'Already running')
 export const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
 export const Failed = defineError('E_INTERNAL', 500, 'Failed')

@@ -19,26 +19,6 @@ import { ALLOW_DIFFERENT, OWN_HEADING, type OwnCommand, ownCommands } from './co
 import type { CommandGroup } from './parser/parser.ts'
 import { runRemotely } from './remote/caller.ts'
 
-/** Commands that create, migrate, back up, move, restore or purge tenants, with the settings of their own process. */
-const CHANGES_STORAGE: readonly string[] = [
-  'tenant:create',
-  'tenant:activate',
-  'tenant:restore',
-  'tenant:purge',
-  'tenant:migrate',
-  'tenant:migrate:rollback',
-  'tenant:migrate:start',
-  'tenant:backup',
-  'tenant:backup:run',
-  'tenant:backup:restore',
-  'tenant:backup:adopt',
-  'tenant:backup:delete',
-  'tenant:clone',
-  'tenant:move',
-]
-/** Runs migrations of the next release while the present one serves. */
-const MIGRATE = 'tenant:migrate'
-
 type Declared = Pick<Satellite, 'name' | 'commands'>
 
 /** Declarations for the parser, help and the reference. A tenancy is opened only when a command runs. */
@@ -79,7 +59,7 @@ function groupsOf(declared: readonly Declared[]): CommandGroup<OwnCommand>[] {
 }
 
 function inTenancy(part: string, command: Command): OwnCommand {
-  const changesStorage = CHANGES_STORAGE.includes(command.name)
+  const { changesStorage = false } = command
   return {
     ...command,
     ...(changesStorage ? { options: [...(command.options ?? []), ALLOW_DIFFERENT] } : {}),
@@ -87,11 +67,9 @@ function inTenancy(part: string, command: Command): OwnCommand {
     run: async (input) => {
       const target = isProjected(command) ? await input.remote() : undefined
       if (target && isProjected(command)) return runRemotely(command, target, input)
-      const isAllowed = !changesStorage || input.options.allowDifferentSettings === true
-      const needsSameSettings = isAllowed ? false : command.name !== MIGRATE || ('but new migrations' as const)
       const needs = {
         needsWorker: command.needsWorker,
-        needsSameSettings,
+        needsSameSettings: input.options.allowDifferentSettings === true ? false : changesStorage,
         keepsTablesOf: isRead(command) ? part : undefined,
       }
       await withTenancy(input, needs, async ({ commands }) => {

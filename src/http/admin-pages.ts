@@ -84,8 +84,8 @@ export class AdminPages {
       readers(c.env.identity)
       return this.#page('api', 200, (nonce) => apiPage({ prefix, nonce, title: TITLE }))
     })
-    app.get(`${prefix}/openapi/reference.js`, (c) => {
-      const { body, etag, headers } = apiPageAsset(c.req.header('accept-encoding'))
+    app.get(`${prefix}/openapi/reference.js`, async (c) => {
+      const { body, etag, headers } = await apiPageAsset(c.req.header('accept-encoding') ?? '')
       if (c.req.header('if-none-match') === etag) return respond(304, null, headers)
       return respond(200, new Uint8Array(body), headers)
     })

@@ -13,7 +13,7 @@ interface Paths {
   readonly otherwise: string
 }
 
-export function archivesOf(settings: z.output<typeof Backups>, { base, otherwise }: Paths): Archives {
+export function archivesOf(settings: Exclude<z.output<typeof Backups>, false>, { base, otherwise }: Paths): Archives {
   const { archives } = settings
   if (archives && !('driver' in archives)) return archives
   if (archives?.driver === 's3') {

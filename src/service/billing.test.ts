@@ -9,6 +9,7 @@ import { dropWithRoles } from '../testing/base/roles.ts'
 import { eventually, TEST_APP_KEY } from '../testing/base/tenancy.ts'
 import { loadConfig, type ServiceConfig } from './config.ts'
 import { type Service, satellites, startService } from './main.ts'
+import { EXAMPLE_PLANS } from './settings/plans.ts'
 
 const TOKEN = 'a-token-for-the-service'
 const SECRETS = 'whsec_the_new_one, whsec_the_old_one'
@@ -34,7 +35,7 @@ afterAll(async () => {
 
 const load = async (content: object, env: Record<string, string> = {}): Promise<ServiceConfig> => {
   const file = join(directory, 'tenantry.config.json')
-  await writeFile(file, JSON.stringify(content))
+  await writeFile(file, JSON.stringify({ plans: EXAMPLE_PLANS, ...content }))
   return loadConfig({ env, directory, file, satellites })
 }
 const errorsOf = async (loading: Promise<unknown>): Promise<string[]> => {

@@ -68,6 +68,7 @@ export function errorsBetween(
   const faults = [...tokenErrors(valid, givenToken), ...formErrors(valid, content)]
   if (typeof migrations === 'string' && !isFolder(migrations)) faults.push(`migrations: folder ${migrations} not found`)
   const { satellites: chosen = {}, billing } = valid
+  if (isList(chosen)) faults.push(...chosen.flatMap(({ optionFaults = [] }) => optionFaults))
   if (known && !isList(chosen)) {
     const names = known.map(({ name }) => name)
     for (const name of Object.keys(chosen).filter((name) => !names.includes(name)))

@@ -131,6 +131,18 @@ test('resolves paths of a valid file relative to the file', async () => {
   })
 })
 
+test('example plans are only for an installation without a file, and a file may have no backups', async () => {
+  const none = await loadConfig({ directory, env: {}, satellites })
+  expect(Object.keys(none.plans?.definitions ?? {})).toEqual(['free', 'pro', 'enterprise'])
+  expect(none).toMatchObject({ satellites: {}, backups: { keep: 7 } })
+  const short = await load({})
+  expect(short.plans).toBeUndefined()
+  expect(short).toMatchObject({ satellites: {}, backups: { keep: 7 } })
+  expect((await load({ backups: false })).backups).toBe(false)
+  expect(await faultsOf(load({ backups: { kept: 3 } }))).toEqual([expect.stringContaining('backups: Unrecognized key')])
+  expect(await faultsOf(load({ backups: true }))).toEqual([expect.stringContaining('backups: Invalid input')])
+})
+
 test('a stop drains for 5 s in production, and not at all otherwise, unless `health.drainSeconds` is set', async () => {
   const production = {
     NODE_ENV: 'production',

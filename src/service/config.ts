@@ -8,6 +8,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
+import { CONFIGURATION } from '../kernel/base/errors.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
 import { appFaults, findApp, type Source } from './app-file.ts'
 import {
@@ -33,8 +34,9 @@ type Parsed = z.output<typeof Configuration>
 export type ConfigFile = z.input<typeof Configuration>
 export const defineConfig = (config: ConfigFile): ConfigFile => config
 
-/** Defaults of a file that is not a definition. */
-const SERVICE_DEFAULTS: ConfigFile = { satellites: {}, backups: {}, plans: EXAMPLE_PLANS }
+/** Defaults of the service: of a file that is not a definition, and of an installation without a file. */
+const FILE_DEFAULTS: ConfigFile = { satellites: {}, backups: {} }
+const DEFAULTS_WITHOUT_FILE: ConfigFile = { ...FILE_DEFAULTS, plans: EXAMPLE_PLANS }
 
 /** Variables with which a host may configure itself, in its own form. Only the service rejects an invalid value. */
 const OF_THE_HOST = ['PORT', 'HOST', 'LOG_LEVEL'] as const
@@ -68,6 +70,7 @@ export interface ServiceConfig extends Omit<Parsed, FromEnvironment> {
 }
 
 export class ConfigurationError extends Error {
+  readonly code = CONFIGURATION
   constructor(errors: readonly string[]) {
     super(`The configuration is invalid:\n${errors.map((error) => `  ${error}`).join('\n')}`)
   }
@@ -117,7 +120,8 @@ export async function resolveConfig(
   )
   const isProduction = env.NODE_ENV === 'production'
   const environment = Environment.safeParse(env)
-  const content = isObject(given) && !isDefinition ? { ...SERVICE_DEFAULTS, ...given } : given
+  const defaults = path === undefined ? DEFAULTS_WITHOUT_FILE : FILE_DEFAULTS
+  const content = isObject(given) && !isDefinition ? { ...defaults, ...given } : given
   const parsed = Configuration.safeParse(content)
   const valid = fault === undefined ? withServiceKeys(validKeys(Configuration, content), content) : {}
   const where = path ? `${path}: ` : ''

@@ -5,7 +5,7 @@
  *   import { builtInSatellites } from 'tenantry/satellites'
  *   defineTenancy({ satellites: [...builtInSatellites({ sso: false, webhooks: { maxAttempts: 8 } }), announcements()] })
  */
-import { InvalidRequest } from '../kernel/base/errors.ts'
+import { type InputError, InvalidRequest, invalid, type TenancyError } from '../kernel/base/errors.ts'
 import type { NamedSatellite, Satellite } from '../tenancy/satellite.ts'
 import { ConfigurationError } from './config.ts'
 
@@ -68,9 +68,9 @@ type WithDeclared<One, Declared> =
     : One
 
 /**
- * The satellites of Tenantry, each with its options: all except those with `false`, and `billing` only with options.
+ * The satellites of Tenantry, each with its options: all except those with `false`, and `billing` only with options. A start reports
+ * invalid options and unknown names, together with all faults of the definition.
  *
- * @throws E_INVALID_REQUEST for invalid options, and for unknown names
  * @example builtInSatellites({ sso: false, audit: { retentionDays: 400 }, featureFlags: { flags: ['new-editor'] } })
  */
 export function builtInSatellites<const Options extends BuiltInOptions = {}>(
@@ -78,11 +78,24 @@ export function builtInSatellites<const Options extends BuiltInOptions = {}>(
 ): WithDeclared<Exclude<BuiltIn, { readonly name: NameOf<Disabled<Options>> }>, DeclaredBy<Options>>[] {
   const given: Readonly<Record<string, unknown>> = options ?? {}
   const keys = satellites.map(({ name }) => keyOf(name))
-  const unknown = Object.keys(given).find((key) => !keys.includes(key))
-  if (unknown !== undefined)
-    throw new TypeError(`satellite "${unknown}" not found; the satellites are ${keys.join(', ')}`)
-  return made((name) => given[keyOf(name)]) as any
+  const unknown = Object.keys(given).filter((key) => !keys.includes(key))
+  const message = (key: string) => `satellite "${key}" not found; the satellites are ${keys.join(', ')}`
+  return [
+    ...made((name) => given[keyOf(name)]),
+    ...unknown.map((name) =>
+      rejected({ name, summary: '' }, invalid([{ path: 'builtInSatellites', message: message(name) }])),
+    ),
+  ] as any
 }
+
+/** In place of a satellite that cannot be created. */
+const rejected = (satellite: Pick<Satellite, 'name' | 'summary'>, error: TenancyError): Satellite => ({
+  ...satellite,
+  optionFaults: (error.extras.errors as InputError[]).map(({ path, message }) => `${path}: ${message}`),
+  service: () => {
+    throw error
+  },
+})
 
 type NameOf<Key> = Key extends 'audit' ? 'auditLogs' : Key
 
@@ -103,24 +116,30 @@ interface Chosen {
 export function satellitesOn(config: Chosen): readonly Satellite[] {
   const { satellites: chosen, file } = config
   if (isList(chosen)) return chosen
-  try {
-    return made((name) =>
-      chosen[name] === false ? false : (config as unknown as Record<string, unknown>)[keyOf(name)],
-    )
-  } catch (error) {
-    if (!InvalidRequest.matches(error)) throw error
-    throw new ConfigurationError([`${file === undefined ? '' : `${file}: `}${error.message}`])
+  const on = made((name) =>
+    chosen[name] === false ? false : (config as unknown as Record<string, unknown>)[keyOf(name)],
+  )
+  const faults = on.flatMap(({ optionFaults = [] }) => optionFaults)
+  if (faults.length > 0) {
+    throw new ConfigurationError(faults.map((fault) => `${file === undefined ? '' : `${file}: `}${fault}`))
   }
+  return on
 }
 
 const isList = (chosen: Chosen['satellites']): chosen is readonly Satellite[] => Array.isArray(chosen)
 
 /** @param optionsOf false: disabled */
 function made(optionsOf: (name: string) => unknown): Satellite[] {
-  return satellites.flatMap(({ name }, index) => {
+  return satellites.flatMap((satellite, index) => {
+    const { name } = satellite
     const options = optionsOf(name)
     if (options === false || (options === undefined && ONLY_CONFIGURED.has(name))) return []
     const create = modules[index]?.default as ((options?: any) => Satellite) | undefined
-    return create?.(options) ?? []
+    try {
+      return create?.(options) ?? []
+    } catch (error) {
+      if (!InvalidRequest.matches(error)) throw error
+      return rejected(satellite, error)
+    }
   })
 }

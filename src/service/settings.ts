@@ -73,7 +73,9 @@ export const Configuration = z.strictObject({
   store: Store.optional().describe(
     'Store: `postgres` (default), `memory`, `{ driver: redis, url }`, or a driver such as `redisStore({ url })`',
   ),
-  plans: Plans.optional().describe('Plans and their limits. Default in a file: `free`, `pro`, `enterprise`'),
+  plans: Plans.optional().describe(
+    'Plans and their limits. Default: `free`. Without a file: `free`, `pro`, `enterprise`',
+  ),
   isolation: Isolation.default({}).describe(
     'Isolation drivers of tenants: a list, whose first is the default, or `{ default, drivers }`',
   ),
@@ -127,7 +129,9 @@ export const Configuration = z.strictObject({
     })
     .prefault({})
     .describe('Erasure of tenants'),
-  backups: Backups.optional().describe('Storage and schedule of backups. Absent in a definition: no backups'),
+  backups: Backups.optional().describe(
+    'Storage and schedule of backups. `false`, and absent in a definition: no backups',
+  ),
   circuit: z
     .strictObject({
       threshold: z

@@ -28,10 +28,12 @@ export async function tenancyConfigOf(config: ServiceConfig, { url, ...given }: 
     store: await storeOf(config.store, config.redisUrl),
     isolation: isolationDrivers(isolation),
     defaultIsolation: defaultIsolation ?? defaultOf(isolation),
-    backups: backups && {
-      ...backups,
-      archives: archivesOf(backups, { base, otherwise: join(dataDirectory, 'backups') }),
-    },
+    backups: backups
+      ? {
+          ...backups,
+          archives: archivesOf(backups, { base, otherwise: join(dataDirectory, 'backups') }),
+        }
+      : undefined,
     migrations: typeof migrations === 'function' ? await migrations() : migrations,
     placements,
     plans,

@@ -20,6 +20,8 @@ export interface Satellite<Name extends string = string, Service = any, Publishe
   readonly published?: readonly Published[]
   /** Options that the processes of a backoffice must share, by name, as text without secrets. */
   readonly sharedOptions?: Readonly<Record<string, string>>
+  /** Faults of its options, which a start reports with all others. Its service cannot be created. */
+  readonly optionFaults?: readonly string[]
 }
 
 /** Any satellite, as a constraint. Not generic: the inference of names in a list of satellites would widen them to `string`. */

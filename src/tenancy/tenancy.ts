@@ -126,7 +126,6 @@ export async function createTenancy<const Satellites extends readonly AnySatelli
   const stop = once(() => stopAll(stops.splice(0), log))
   try {
     await assertSeparateSessions(config.database.url)
-    await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
     const description = {
       role: config.isCommand ? COMMAND : role,
       version: VERSION,
@@ -136,6 +135,7 @@ export async function createTenancy<const Satellites extends readonly AnySatelli
     const processes = new Processes(database, log, description, { signal: config.signal })
     stops.push(() => processes.stop())
     const prepare = async (client: Session, isDifferent: boolean) => {
+      await assertApplicationKey(database, secrets, [PLACEMENT_PASSWORDS])
       await assertDriversOfTenants(client, drivers)
       if (!isDifferent || !config.keepsTablesOf) return migrateLocked(client, tablesOf(parts))
       const pending = await pendingMigrations(client, tablesOf(parts))

@@ -11,7 +11,7 @@ import { VERSION } from '../../src/tenancy/version.ts'
 import { checksumsOf } from './checksums.ts'
 
 /** Parts of the build that only readers or browsers need. */
-const LEFT_OUT = ['*.map', '*.d.ts', 'dist/testing', 'vendor']
+const LEFT_OUT = ['*.map', '*.d.ts', 'dist/testing', 'dist/http/pages/vendor']
 
 if (import.meta.main) {
   const { satellites } = await import('../../src/service/main.ts')

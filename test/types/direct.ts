@@ -20,6 +20,9 @@ await tenancy.quotas.consume('acme', 'exprots')
 await tenancy.quotas.consumeAll('acme', [{ quota: 'exprots' }])
 // @ts-expect-error misspelled quota
 await tenancy.quotas.check('acme', 'seat')
+await tenancy.quotas.top({ quota: 'exports', above: 0.5 })
+// @ts-expect-error misspelled quota in a filter
+await tenancy.quotas.top({ quota: 'exprots' })
 
 // Flags
 await tenancy.featureFlags.isEnabled('new-editor', { tenantId: 'acme' })

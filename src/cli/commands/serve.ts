@@ -9,6 +9,7 @@ import { runInNewContext } from 'node:vm'
 import { DependencyUnavailable } from '../../kernel/base/errors.ts'
 import { ConfigurationError, type ServiceConfig } from '../../service/config.ts'
 import type { Service } from '../../service/main.ts'
+import { EXAMPLE_PLANS } from '../../service/settings/plans.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { OwnInput } from '../parser/own-input.ts'
 import type { ProcessContext } from '../process/context.ts'
@@ -73,12 +74,8 @@ async function configForDemo(config: ServiceConfig): Promise<ServiceConfig> {
   if (config.role !== 'all')
     throw new ConfigurationError([`--demo: needs the role all, and the role is ${config.role}`])
   const { withSampleLimits } = await import('../../service/demo/demo.ts')
-  const { plans } = config
-  return {
-    ...config,
-    accessLog: false,
-    plans: plans && { ...plans, definitions: withSampleLimits(plans.definitions ?? {}) },
-  }
+  const { plans = EXAMPLE_PLANS } = config
+  return { ...config, accessLog: false, plans: { ...plans, definitions: withSampleLimits(plans.definitions) } }
 }
 
 async function readiness(

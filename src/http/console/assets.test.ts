@@ -27,16 +27,16 @@ test.each<[string, keyof typeof DECODERS]>([
   ['br;q=0, gzip;q=0.0', 'identity'],
   ['br ; q=0.000, gzip; Q=0.001', 'gzip'],
   ['br;q=many', 'identity'],
-])('Accept-Encoding "%s" gets a file with the encoding %s', (accepted, encoding) => {
+])('Accept-Encoding "%s" gets a file with the encoding %s', async (accepted, encoding) => {
   const index = {} as Parameters<typeof assetFile>[0]['index']
-  const file = assetFile({ folder, index }, NAME, accepted)
+  const file = await assetFile({ folder, index }, NAME, accepted)
   expect(file?.headers['content-encoding'] ?? 'identity').toBe(encoding)
   expect(DECODERS[encoding](file?.body ?? Buffer.alloc(0)).toString()).toBe(CONTENT)
 })
 
-test('a name outside of the folder or without a hash has no file', () => {
+test('a name outside of the folder or without a hash has no file', async () => {
   const index = {} as Parameters<typeof assetFile>[0]['index']
   for (const name of [`../${NAME}`, 'main.js', 'main-a1b2c3d5.js', 'index.json']) {
-    expect(assetFile({ folder, index }, name, 'br')).toBeUndefined()
+    expect(await assetFile({ folder, index }, name, 'br')).toBeUndefined()
   }
 })

@@ -5,10 +5,10 @@
  *   otherwise ──► node_modules/.cache/tenantry-console/<hash> ──absent──► a process builds it
  */
 import { execFile } from 'node:child_process'
-import { existsSync, readFileSync, statSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
-import { brotliDecompressSync, gzipSync } from 'node:zlib'
+import { packedFile } from '../pages/packed-file.ts'
 import { type Index, SOURCE, sourceHash } from './sources.ts'
 
 const PUBLISHED = join(SOURCE, 'console')
@@ -71,13 +71,6 @@ const read = (folder: string): Assets => ({
   index: JSON.parse(readFileSync(join(folder, 'index.json'), 'utf8')),
 })
 
-/** The build has each file only with Brotli, the smallest. Clients have the other encodings from memory. */
-const ENCODINGS = {
-  br: (file: Buffer<ArrayBuffer>) => file,
-  gzip: (file: Buffer<ArrayBuffer>) => gzipSync(brotliDecompressSync(file)),
-  identity: (file: Buffer<ArrayBuffer>) => brotliDecompressSync(file),
-} as const
-
 const TYPES: Readonly<Record<string, string>> = { js: 'text/javascript', css: 'text/css' }
 
 export interface AssetFile {
@@ -85,34 +78,18 @@ export interface AssetFile {
   readonly headers: Record<string, string>
 }
 
-const bodies = new Map<string, Buffer<ArrayBuffer>>()
-
 /** A file of the console. Its name has a hash, so clients keep it for a year. Undefined if there is none. */
-export function assetFile({ folder }: Assets, name: string, acceptEncoding: string): AssetFile | undefined {
+export async function assetFile({ folder }: Assets, name: string, accepted: string): Promise<AssetFile | undefined> {
   if (!/^[\w.-]+-[\w-]{8,}\.(js|css)$/.test(name)) return undefined
-  const accepted = acceptedEncodings(acceptEncoding)
-  const encoding = (['br', 'gzip'] as const).find((one) => accepted.has(one)) ?? 'identity'
-  const key = join(folder, `${name}:${encoding}`)
-  const body = bodies.get(key) ?? encoded(join(folder, `${name}.br`), encoding)
-  if (!body) return undefined
-  bodies.set(key, body)
-  return {
-    body,
-    headers: {
-      'content-type': `${TYPES[name.split('.').at(-1) ?? '']}; charset=utf-8`,
-      'cache-control': 'public, max-age=31536000, immutable',
-      vary: 'accept-encoding',
-      ...(encoding === 'identity' ? {} : { 'content-encoding': encoding }),
-    },
+  try {
+    const { body, headers } = await packedFile(join(folder, name), accepted)
+    const type = `${TYPES[name.split('.').at(-1) ?? '']}; charset=utf-8`
+    return {
+      body,
+      headers: { 'content-type': type, 'cache-control': 'public, max-age=31536000, immutable', ...headers },
+    }
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
   }
 }
-
-function acceptedEncodings(header: string): ReadonlySet<string> {
-  const encodings = header.split(',').map((one) => one.split(';').map((part) => part.trim().toLowerCase()))
-  const isAccepted = (parameters: readonly string[]) =>
-    parameters.every((parameter) => !parameter.startsWith('q=') || Number(parameter.slice('q='.length)) > 0)
-  return new Set(encodings.flatMap(([name = '', ...parameters]) => (isAccepted(parameters) ? [name] : [])))
-}
-
-const encoded = (path: string, encoding: keyof typeof ENCODINGS): Buffer<ArrayBuffer> | undefined =>
-  existsSync(path) && statSync(path).isFile() ? ENCODINGS[encoding](readFileSync(path)) : undefined

@@ -56,7 +56,8 @@ export class ConsolePages {
     const loading = consoleAssets(isPage)
     loading.catch(() => undefined) // also if the page does not wait for it any longer
     if (isPage) return this.#page(loading)
-    const found = assetFile(await loading, name.slice('assets/'.length), request.headers.get('accept-encoding') ?? '')
+    const accepted = request.headers.get('accept-encoding') ?? ''
+    const found = await assetFile(await loading, name.slice('assets/'.length), accepted)
     const host = found ?? (await this.#hostModule(name.slice('assets/'.length)))
     if (!host) throw NotFound('No file of the console has this name.')
     return { status: 200, body: new Uint8Array(host.body), headers: host.headers }

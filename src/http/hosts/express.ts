@@ -6,7 +6,7 @@ import type { Guard } from '../../tenants/guard/guard.ts'
 import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
-import { appendHeaders, NodeRequest, runGuard, sendRejection, sendRouteError, TENANT } from './guarded.ts'
+import { appendHeaders, defineTenant, NodeRequest, runGuard, sendRejection, sendRouteError, TENANT } from './guarded.ts'
 
 export { tenantOf } from './guarded.ts'
 
@@ -17,9 +17,9 @@ import { measure } from './measured.ts'
 declare global {
   namespace Express {
     interface Request {
-      /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
+      /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths, and without a guard. */
       readonly tenant: RegisteredTenant
-      /** Undefined on central and ignored paths, and on universal ones without a tenant. */
+      /** Undefined on central and ignored paths, on universal ones without a tenant, and without a guard. */
       optionalTenant?: RegisteredTenant
       /** The impersonation of the request, after `impersonation`; undefined without one. */
       impersonation?: ActiveImpersonation
@@ -38,7 +38,10 @@ declare global {
  */
 export function expressHandler(http: Mountable): RequestHandler {
   return (request, response, next) => {
-    if (!http.handles(pathnameOf(request.originalUrl))) return next()
+    if (!http.handles(pathnameOf(request.originalUrl))) {
+      defineTenant(request)
+      return next()
+    }
     request.url = request.originalUrl
     keepReadBody(request, request)
     handleRequest(http, request, response, { ip: request.ip })

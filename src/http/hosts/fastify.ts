@@ -1,4 +1,4 @@
-import type { FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyPluginCallback, FastifyReply, FastifyRequest } from 'fastify'
 import type { ActiveImpersonation } from '../../kernel/base/context.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
 import type { RegisteredTenant } from '../../tenancy/register.ts'
@@ -7,7 +7,7 @@ import type { Impersonating } from '../../tenants/guard/impersonation-hook.ts'
 import { type QuotaEnforcing, type QuotaOptions, runRouteCheck } from '../../tenants/guard/quota-hook.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse } from '../problem.ts'
-import { listed, NodeRequest, respondOnce, runGuard, TENANT } from './guarded.ts'
+import { listed, NodeRequest, respondOnce, runGuard, UNGUARDED } from './guarded.ts'
 
 export { tenantOf } from './guarded.ts'
 
@@ -17,9 +17,9 @@ import { measure } from './measured.ts'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths. */
+    /** The tenant of the request. Throws `E_TENANT_MISMATCH` on central and ignored paths, and without a guard. */
     readonly tenant: RegisteredTenant
-    /** Undefined on central and ignored paths, and on universal ones without a tenant. */
+    /** Undefined on central and ignored paths, on universal ones without a tenant, and without a guard. */
     optionalTenant?: RegisteredTenant
     /** The impersonation of the request, after `impersonation`; undefined without one. */
     impersonation?: ActiveImpersonation
@@ -43,7 +43,7 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
     }
     handleRequest(http, request.raw, reply.raw, { ip: request.ip })
   }
-  return (app, _options, done) => {
+  const routes: FastifyPluginCallback = (app, _options, done) => {
     const isBelow = (route: string) => route === app.prefix || route.startsWith(`${app.prefix}/`)
     if (!http.routes.every(isBelow)) {
       return done(
@@ -56,7 +56,23 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
     }
     done()
   }
+  const plugin: FastifyPluginCallback = (app, options, done) => {
+    decorateTenant(app)
+    app.register(routes, options)
+    done()
+  }
+  return ofParent(plugin) // requests of the host's routes have a tenant that throws without a guard
 }
+
+function decorateTenant(app: FastifyInstance): void {
+  const { get, set } = UNGUARDED
+  const accessors = { getter: get as () => RegisteredTenant, setter: set }
+  if (!app.hasRequestDecorator('tenant')) app.decorateRequest('tenant', accessors)
+}
+
+/** A plugin without an instance of its own: what it adds is for its parent. */
+const ofParent = (plugin: FastifyPluginCallback): FastifyPluginCallback =>
+  Object.assign(plugin, { [Symbol.for('skip-override')]: true })
 
 /**
  * A plugin that guards the routes of its instance and the instances below it: they have `request.tenant` and run in its context. Responds
@@ -68,10 +84,8 @@ export function fastifyHandler(http: Mountable): FastifyPluginCallback {
  */
 export function guard(by: Guard): FastifyPluginCallback {
   const plugin: FastifyPluginCallback = (app, _options, done) => {
-    if (!app.hasRequestDecorator('tenant')) {
-      app.decorateRequest('optionalTenant', undefined)
-      app.decorateRequest('tenant', { getter: TENANT.get as () => RegisteredTenant })
-    }
+    if (!app.hasRequestDecorator('optionalTenant')) app.decorateRequest('optionalTenant', undefined)
+    decorateTenant(app)
     app.addHook('onRequest', (request, reply, next) => {
       runGuard(by, nodeRequest(request), request.ip, {
         admitted({ tenant }, requestId) {
@@ -87,7 +101,7 @@ export function guard(by: Guard): FastifyPluginCallback {
     })
     done()
   }
-  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // otherwise it would guard only its own instance
+  return ofParent(plugin) // otherwise it would guard only its own instance
 }
 
 /**
@@ -141,7 +155,7 @@ export function impersonation(by: Impersonating, options?: ImpersonationOptions)
     })
     done()
   }
-  return Object.assign(plugin, { [Symbol.for('skip-override')]: true }) // otherwise it would apply only to its own instance
+  return ofParent(plugin) // otherwise it would apply only to its own instance
 }
 
 /**

@@ -102,6 +102,19 @@ export const TENANT = {
   },
 }
 
+/** The same without a guard, where a program may set a tenant of its own. */
+export const UNGUARDED = {
+  ...TENANT,
+  set(this: object, value: unknown): void {
+    Object.defineProperty(this, 'tenant', { configurable: true, enumerable: true, writable: true, value })
+  },
+}
+
+/** For the handler of the admin API, which is in front of all routes: a missing guard is a clear error. */
+export function defineTenant(carrier: object): void {
+  if (!('tenant' in carrier)) Object.defineProperty(carrier, 'tenant', UNGUARDED)
+}
+
 /** The promise of the handler that `run` calls in the context of its request, or of the response to a rejection. */
 export const admission = <Admitted extends unknown[], T>(
   run: (callbacks: { admitted: (...admitted: Admitted) => void; rejected: (error: unknown) => void }) => void,

@@ -9,7 +9,16 @@ import type { Tenant } from '../../tenants/handles/handle.ts'
 import type { Names } from '../../tenants/tenant/names.ts'
 import type { Mountable } from '../app.ts'
 import { type ProblemResponse, toLoggedProblemResponse } from '../problem.ts'
-import { admission, type GuardCallbacks, listed, NodeRequest, respondOnce, runGuard, TENANT } from './guarded.ts'
+import {
+  admission,
+  defineTenant,
+  type GuardCallbacks,
+  listed,
+  NodeRequest,
+  respondOnce,
+  runGuard,
+  TENANT,
+} from './guarded.ts'
 
 export { tenantOf } from './guarded.ts'
 
@@ -19,9 +28,9 @@ import { measure } from './measured.ts'
 
 /** The state of a guarded context. */
 export interface GuardedState<T extends Tenant = RegisteredTenant> {
-  /** Throws `E_TENANT_MISMATCH` on central and ignored paths. */
+  /** Throws `E_TENANT_MISMATCH` on central and ignored paths, and without a guard. */
   readonly tenant: T
-  /** Undefined on central and ignored paths, and on universal ones without a tenant. */
+  /** Undefined on central and ignored paths, on universal ones without a tenant, and without a guard. */
   optionalTenant?: T
   /** The impersonation of the request, after `impersonation`; undefined without one. */
   impersonation?: ActiveImpersonation
@@ -39,7 +48,10 @@ type Guarded = ParameterizedContext<GuardedState<Tenant>>
  */
 export function koaHandler(http: Mountable): Middleware {
   return async (context, next) => {
-    if (!http.handles(pathnameOf(context.originalUrl))) return next()
+    if (!http.handles(pathnameOf(context.originalUrl))) {
+      defineTenant(context.state)
+      return next()
+    }
     const { req: incoming, res: outgoing, request } = context
     incoming.url = context.originalUrl
     keepReadBody(incoming, request as { rawBody?: unknown; body?: unknown })

@@ -51,7 +51,7 @@ export async function startAdminApi(): Promise<AdminApi> {
     if (route === 'GET /openapi') return sendPage(response, 200, 'api')
     if (route === 'GET /openapi.json') return sendJson(response, 200, OPENAPI)
     if (route === 'GET /openapi/reference.js') {
-      const asset = apiPageAsset(headers['accept-encoding'])
+      const asset = await apiPageAsset(String(headers['accept-encoding'] ?? ''))
       return response.writeHead(200, asset.headers).end(asset.body)
     }
     if (route === 'GET /tenants') return sendJson(response, 200, { data: tenants, nextCursor: null })

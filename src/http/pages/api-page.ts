@@ -5,13 +5,13 @@
  *   because it would take precedence over the cookie. The samples keep the header for callers without a browser.
  * - Scalar calls hosts of its vendor unless each feature is disabled. The policy (security-headers.ts) blocks such calls, too.
  */
-import { readFileSync } from 'node:fs'
-import { gunzipSync } from 'node:zlib'
+import { join } from 'node:path'
 import { html, trusted } from './html.ts'
 import { ICON_URL } from './icon.ts'
+import { packedFile } from './packed-file.ts'
 
 const SCALAR_VERSION = '1.72.1'
-const SCALAR_FILE = new URL(`./vendor/scalar-api-reference-${SCALAR_VERSION}.js.gz`, import.meta.url)
+const SCALAR_PATH = join(import.meta.dirname, `vendor/scalar-api-reference-${SCALAR_VERSION}.js`)
 
 export interface ApiPageOptions {
   /** Mount path of the admin API without a trailing slash: /admin/multitenancy */
@@ -21,7 +21,7 @@ export interface ApiPageOptions {
 }
 
 export interface ApiPageAsset {
-  readonly body: Buffer
+  readonly body: Buffer<ArrayBuffer>
   /** Respond with 304 if it equals If-None-Match. It differs for each encoding. */
   readonly etag: string
   readonly headers: Record<string, string>
@@ -51,9 +51,22 @@ export function apiPage({ prefix, nonce, title }: ApiPageOptions): string {
 `
 }
 
-/** The response of `{prefix}/openapi/reference.js`: the gzip file, or its content for clients without gzip. */
-export function apiPageAsset(acceptEncoding: string | null | undefined): ApiPageAsset {
-  return acceptsGzip(acceptEncoding ?? '') ? gzipped() : inflated()
+/** The response of `{prefix}/openapi/reference.js`. */
+export async function apiPageAsset(acceptEncoding: string): Promise<ApiPageAsset> {
+  const { body, encoding, headers } = await packedFile(SCALAR_PATH, acceptEncoding)
+  const etag = `"scalar-${SCALAR_VERSION}-${encoding}"`
+  return {
+    body,
+    etag,
+    headers: {
+      'content-type': 'text/javascript; charset=utf-8',
+      // Private, because it requires a session. Immutable, because its URL contains the version.
+      'cache-control': 'private, max-age=31536000, immutable',
+      'x-content-type-options': 'nosniff',
+      etag,
+      ...headers,
+    },
+  }
 }
 
 const STYLE = `
@@ -94,41 +107,3 @@ Scalar.createApiReference('#reference', {
   },
 })
 `
-
-let gzippedAsset: ApiPageAsset | undefined
-let inflatedAsset: ApiPageAsset | undefined
-
-function gzipped(): ApiPageAsset {
-  gzippedAsset ??= asset(readFileSync(SCALAR_FILE), 'gzip')
-  return gzippedAsset
-}
-
-function inflated(): ApiPageAsset {
-  inflatedAsset ??= asset(gunzipSync(gzipped().body), 'identity')
-  return inflatedAsset
-}
-
-function asset(body: Buffer, encoding: 'gzip' | 'identity'): ApiPageAsset {
-  const etag = `"scalar-${SCALAR_VERSION}-${encoding}"`
-  const headers: Record<string, string> = {
-    'content-type': 'text/javascript; charset=utf-8',
-    // Private, because it requires a session. Immutable, because its URL contains the version.
-    'cache-control': 'private, max-age=31536000, immutable',
-    vary: 'accept-encoding',
-    'x-content-type-options': 'nosniff',
-    etag,
-  }
-  if (encoding === 'gzip') headers['content-encoding'] = 'gzip'
-  return { body, etag, headers }
-}
-
-/** RFC 9110, 12.5.3. Without the header the response is not compressed, which every client can read. */
-function acceptsGzip(acceptEncoding: string): boolean {
-  const weights = new Map<string, number>()
-  for (const item of acceptEncoding.toLowerCase().split(',')) {
-    const [coding = '', ...parameters] = item.split(';').map((part) => part.trim())
-    const weight = parameters.find((parameter) => parameter.startsWith('q='))?.slice(2) ?? '1'
-    weights.set(coding, Number(weight))
-  }
-  return (weights.get('gzip') ?? weights.get('*') ?? 0) > 0
-}

@@ -1,5 +1,6 @@
 /** The shape of a command of the terminal: name, arguments, options, and a function of the service. `cli/` makes the program from it. */
 import type { Readable } from 'node:stream'
+import type { SameSettings } from '../processes/processes.ts'
 
 /** A separator that no argument contains. */
 export const ARGUMENT_END = '\0'
@@ -81,6 +82,11 @@ export interface Command<Service = any> {
   readonly options?: readonly Option[]
   /** Whether jobs must run while it waits for one. */
   readonly needsWorker?: boolean
+  /**
+   * Whether it changes the storage of tenants, as for an operation. `but new migrations`: it may have migrations that running processes
+   * do not have yet.
+   */
+  readonly changesStorage?: SameSettings
   readonly run: (service: Service, input: CommandInput) => Promise<void>
 }
 

@@ -198,6 +198,11 @@ export interface Operation<
   readonly extraSeconds?: number
   /** Whether it changes something outside of its transaction: then it is unknown after the deadline whether the change was made. */
   readonly changesOutside?: boolean
+  /**
+   * Whether it creates, fills, migrates, copies, moves or deletes storage of tenants. Its command then requires the settings of running
+   * processes. Each changing operation of tenants declares it.
+   */
+  readonly changesStorage?: boolean
   readonly errors?: readonly ErrorType[]
   /**
    * Failures of its job, in addition to `errors`: `Prefer: wait` responds with the problem of the failure. The first one is used for

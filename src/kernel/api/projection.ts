@@ -88,6 +88,7 @@ function commandOf<Service>(operation: AnyOperation<Service>, given: string | Co
       ...(wait ? [wait.option] : []),
     ],
     needsWorker: wait !== undefined && wait.work === undefined,
+    changesStorage: operation.changesStorage ?? false,
     operation,
     runWith,
     run: (service, input) =>

@@ -91,6 +91,9 @@ export function defineError(code: string, status: number, title: string, respons
   return Object.assign(make as ErrorType, { ...type, ...response, matches })
 }
 
+/** Code of errors of a configuration, which a start throws. They are plain errors: no response has them. */
+export const CONFIGURATION = 'E_CONFIGURATION'
+
 export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')
 export const NotFound = defineError('E_NOT_FOUND', 404, 'Not found')
 export const SatelliteDisabled = defineError('E_SATELLITE_DISABLED', 404, 'Satellite disabled')

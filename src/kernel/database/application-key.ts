@@ -1,8 +1,9 @@
 /**
  * Recognizes the application key of a backoffice by a proof: a constant that is encrypted with the key, in a table of one row.
- * - A wrong key is rejected before migrations. Of several first starts with different keys, only one succeeds.
+ * - A wrong key is rejected before migrations. Beside a live process with another key it is a conflict of settings. Of several first starts with different keys, only one succeeds.
  * - A start with a former key encrypts the proof with the current key.
  */
+import { CONFIGURATION } from '../base/errors.ts'
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from './database.ts'
 import { canDecrypt, type EncryptedColumn, existing } from './re-encrypt.ts'
@@ -20,6 +21,7 @@ const PROOF: EncryptedColumn = { table: 'application_key', key: 'is_only', colum
 
 /** None of the configured keys is the key of the backoffice. */
 export class WrongApplicationKey extends Error {
+  readonly code = CONFIGURATION
   constructor() {
     super(
       'The application keys (`appKey`, `oldAppKeys`) do not decrypt the secrets of this backoffice. Configure the key ' +

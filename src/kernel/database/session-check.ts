@@ -5,12 +5,14 @@
  *   Ten rounds in changing order also detect a pooler that serves other clients at the same time or takes sessions in rotation.
  */
 import pg from 'pg'
+import { CONFIGURATION } from '../base/errors.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
 const ROUNDS = 10
 
 /** The URL of the backoffice connects to a pooler that shares sessions. */
 export class SharedSessions extends Error {
+  readonly code = CONFIGURATION
   constructor() {
     super(
       'The URL of the backoffice database connects to a pooler in transaction mode. Connect to PostgreSQL itself, or set ' +

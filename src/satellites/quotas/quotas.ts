@@ -154,7 +154,7 @@ export class Quotas<Quota extends string = string> {
   }
 
   /** Tenants by the share of a limit that they have used, the greatest first; as of the last recorded change. */
-  top(options: RankingFilter & PageOptions = {}): Promise<PageOf<QuotaUse>> {
+  top(options: RankingFilter<Quota> & PageOptions = {}): Promise<PageOf<QuotaUse>> {
     return rankingOf(this.#kernel, this.#tenants.plans, options)
   }
 

@@ -21,8 +21,8 @@ export const QuotaUse = z
   .meta({ id: 'QuotaUse' })
 export type QuotaUse = z.output<typeof QuotaUse>
 
-export interface RankingFilter {
-  readonly quota?: string | undefined
+export interface RankingFilter<Quota extends string = string> {
+  readonly quota?: Quota | undefined
   /** Smallest share; default 0.8. */
   readonly above?: number | undefined
 }

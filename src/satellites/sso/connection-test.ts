@@ -4,9 +4,9 @@
  */
 import { z } from 'zod'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { invalidEndpoints, ProviderDocument } from './provider-document.ts'
+import { invalidEndpoints, ProviderDocument, type ProviderReader } from './provider-document.ts'
 import { errorMessageOf, IdentityProviderError, otherIssuer } from './provider-failure.ts'
-import { authenticationMethod, type Providers } from './providers.ts'
+import { authenticationMethod } from './providers.ts'
 import type { SsoRecords } from './records.ts'
 import { isLoopbackHttp } from './settings.ts'
 import { isShared } from './shared-issuers.ts'
@@ -43,7 +43,7 @@ export type ConnectionReport = z.output<typeof ConnectionReport>
 export async function testConnection(
   kernel: Kernel,
   records: SsoRecords,
-  providers: Providers,
+  providers: ProviderReader,
   row: SsoRow | undefined,
 ): Promise<ConnectionReport> {
   const checks: Check[] = []
@@ -54,7 +54,7 @@ export async function testConnection(
 async function* look(
   kernel: Kernel,
   records: SsoRecords,
-  providers: Providers,
+  providers: ProviderReader,
   row: SsoRow | undefined,
 ): AsyncGenerator<Check> {
   const missing = (['issuer', 'clientId', 'redirectUri'] as const).filter((member) => (row?.[member] ?? null) === null)
@@ -76,7 +76,7 @@ async function* look(
 
 async function* lookAtProvider(
   kernel: Kernel,
-  providers: Providers,
+  providers: ProviderReader,
   row: SsoRow,
   issuer: string,
 ): AsyncGenerator<Check> {
@@ -146,7 +146,7 @@ function clientOf(methods: readonly string[] | undefined): Check {
 
 async function keysAt(
   kernel: Kernel,
-  providers: Providers,
+  providers: ProviderReader,
   tenantId: string,
   document: ProviderDocument,
 ): Promise<Check> {

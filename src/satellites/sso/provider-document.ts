@@ -20,6 +20,16 @@ export const ProviderDocument = z.object({
 })
 export type ProviderDocument = z.output<typeof ProviderDocument>
 
+/** Reads of the doctor and of connection tests. Hosts see this type: it has no types of openid-client, which the package bundles. */
+export interface ProviderReader {
+  /** Checks the provider now, with a time limit; nothing is cached. @throws errors of provider-failure.ts */
+  probe(issuer: string, timeoutMs: number): Promise<void>
+  /** The unchecked document from the provider; nothing is cached. */
+  metadata(issuer: string): Promise<Readonly<Record<string, unknown>>>
+  /** Number of signing keys, from the provider without the cache. */
+  countKeys(document: ProviderDocument): Promise<number>
+}
+
 const ENDPOINTS = ['authorization_endpoint', 'token_endpoint', 'jwks_uri', 'userinfo_endpoint'] as const
 
 /** Endpoints that are missing or not allowed. The one for browsers follows the same rules. */

@@ -22,7 +22,7 @@ import {
   setJwksCache,
 } from 'openid-client'
 import type { Kernel } from '../../kernel/kernel.ts'
-import { documentOf, type ProviderDocument } from './provider-document.ts'
+import { documentOf, type ProviderDocument, type ProviderReader } from './provider-document.ts'
 import { IdentityProviderError } from './provider-failure.ts'
 import { providerFetch } from './provider-fetch.ts'
 import { countSigningKeys } from './provider-keys.ts'
@@ -56,7 +56,7 @@ export interface Client {
   readonly clientSecret: string | undefined
 }
 
-export class Providers {
+export class Providers implements ProviderReader {
   readonly #kernel: Kernel
   readonly #timeoutMs: number
   readonly #fetch: ReturnType<typeof providerFetch>
@@ -91,13 +91,11 @@ export class Providers {
     return reading
   }
 
-  /** Checks the provider now, with a time limit; nothing is cached. @throws as `document` */
   async probe(issuer: string, timeoutMs: number): Promise<void> {
     const { egress } = this.#kernel
     documentOf(await this.metadata(issuer, providerFetch(egress, Math.min(timeoutMs, this.#timeoutMs))), issuer, egress)
   }
 
-  /** The unchecked document from the provider; nothing is cached. */
   async metadata(issuer: string, fetch = this.#fetch): Promise<Readonly<Record<string, unknown>>> {
     try {
       const options = { [customFetch]: fetch, execute: [allowInsecureRequests] } // the egress guard decides on insecure requests
@@ -108,7 +106,6 @@ export class Providers {
     }
   }
 
-  /** Number of signing keys, from the provider without the cache. */
   async countKeys({ jwks_uri }: ProviderDocument): Promise<number> {
     const response = await this.#fetch(jwks_uri, { ...FETCH_OPTIONS, headers: { accept: 'application/json' } })
     const count = response.status === 200 ? countSigningKeys(await response.text()) : undefined

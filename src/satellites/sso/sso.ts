@@ -38,6 +38,7 @@ import { type ConnectionReport, testConnection } from './connection-test.ts'
 import { isAllowedEmail } from './domains.ts'
 import { failed, SsoDomainNotAllowed } from './errors.ts'
 import { clearedCookie, type Login, Logins } from './logins.ts'
+import type { ProviderReader } from './provider-document.ts'
 import {
   descriptionOf,
   errorMessageOf,
@@ -90,11 +91,12 @@ export interface SsoLogin {
 export class Sso {
   /** For the doctor. */
   readonly records: SsoRecords
-  readonly providers: Providers
+  readonly providers: ProviderReader
   readonly clock: Clock
   readonly #kernel: Kernel
   readonly #tenants: Pick<Tenants, 'registry'>
   readonly #logins: Logins
+  readonly #providers: Providers
 
   /** @param timeoutMs of one request to a provider */
   constructor(kernel: Kernel, tenants: Pick<Tenants, 'registry'>, { timeoutMs }: { readonly timeoutMs: number }) {
@@ -103,7 +105,8 @@ export class Sso {
     this.clock = kernel.clock
     this.#logins = new Logins(kernel)
     this.records = new SsoRecords(kernel)
-    this.providers = new Providers(kernel, timeoutMs)
+    this.#providers = new Providers(kernel, timeoutMs)
+    this.providers = this.#providers
   }
 
   /** Null and disabled without settings. Works for deleted tenants. @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE */
@@ -218,17 +221,15 @@ export class Sso {
   /** Two issuers never share a path (records.ts), so the response is of the provider that receives the code. */
   #assertCallback({ tenantId, redirectUri }: Enabled, path: string): void {
     if (path === pathOf(redirectUri)) return
-    this.#kernel.log.warn(
-      { tenantId, redirectUri },
-      'a login that returned to the callback of another tenant was rejected',
-    )
+    const { log } = this.#kernel
+    log.warn({ tenantId, redirectUri }, 'a login that returned to the callback of another tenant was rejected')
     throw failed('callback')
   }
 
   async #configured(settings: Enabled): Promise<Configuration> {
     const client = this.#clientOf(settings)
     try {
-      return this.providers.configuration(client, await this.providers.document(settings.issuer))
+      return this.#providers.configuration(client, await this.#providers.document(settings.issuer))
     } catch (error) {
       throw this.#logFailure(settings.tenantId, error) ? unavailable() : error
     }
@@ -237,8 +238,8 @@ export class Sso {
   async #exchanged(login: Login, settings: Enabled, search: string): Promise<{ claims: SsoClaims; idToken: string }> {
     const client = this.#clientOf(settings)
     try {
-      const document = await this.providers.document(settings.issuer)
-      return await this.providers.with(client, document, async (configuration) => {
+      const document = await this.#providers.document(settings.issuer)
+      return await this.#providers.with(client, document, async (configuration) => {
         const url = new URL(settings.redirectUri) // behind a proxy, the URL of the request may differ
         url.search = search
         const { nonce, verifier, state } = login

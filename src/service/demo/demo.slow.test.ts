@@ -1,5 +1,5 @@
 /** The demo of the real program: sample tenants by `--demo` and by the button's request, once, and not in production. */
-import { mkdtemp, rm } from 'node:fs/promises'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
@@ -82,6 +82,17 @@ test('--demo creates tenants, flags, deliveries, a transfer and audit entries, a
   const added = (await again.data('/audit-logs?limit=200')).filter(({ actor }) => actor.type === 'admin').length
   expect(added).toBeLessThanOrEqual(before)
   await again.stop()
+})
+
+test('the tenants of the demo have the plans that the configuration of the service has', async () => {
+  const plans = { defaultPlan: 'small', definitions: { small: { limits: {} }, pro: { limits: {} } } }
+  await writeFile(join(directory, 'tenantry.config.json'), JSON.stringify({ plans }))
+  const { call, data, stop } = await serve()
+  const result = (await (await call('POST', '/demo')).json()) as { created: number }
+  expect(result.created).toBeGreaterThanOrEqual(12)
+  const created = await data('/tenants?limit=100')
+  expect([...new Set(created.map(({ metadata }) => metadata.plan))].toSorted()).toEqual(['pro', undefined])
+  await stop()
 })
 
 test('the request of the button needs a token with permissions, and its receiver opens no other target', async () => {

@@ -162,9 +162,10 @@ export class Demo implements Mountable {
       rejected.push({ tenantId, operation, code: result?.code ?? '' })
       return undefined
     }
+    const { definitions: plans = {} } = (await call('', { operation: 'plans.list' })) ?? {}
     const create = async (sample: SampleTenant): Promise<boolean> => {
       const { id, plan, name, domains = [], calls, end } = sample
-      const metadata = { ...sample.metadata, plan, demo: 'started' }
+      const metadata = { ...sample.metadata, ...(Object.hasOwn(plans, plan) ? { plan } : {}), demo: 'started' }
       const route = operations['tenants.create'] as string
       const response = await this.#send(caller, route, {}, { body: { id, name, domains, metadata } })
       if (!response.ok && response.status !== 409) throw new Refused(response)

@@ -34,7 +34,7 @@ const ArchivesSettings = z.union([
   z.custom<Archives>((value: any) => typeof value?.write === 'function', 'must be a backup storage'),
 ])
 
-export const Backups = z
+const BackupSettings = z
   .strictObject({
     archives: ArchivesSettings.optional().describe(
       'Backup storage, in place of `directory` and `s3`: `{ driver: directory, path }`, `{ driver: s3, bucket }`, or a value such as `s3({ bucket })`',
@@ -53,3 +53,6 @@ export const Backups = z
     ({ archives, directory, s3 }) => [archives, directory, s3].filter(Boolean).length < 2,
     'must name one of archives, directory and s3',
   )
+
+/** `false` is first: errors are those of the last form. */
+export const Backups = z.union([z.custom<false>((value) => value === false), BackupSettings])

@@ -141,6 +141,30 @@ describe('concurrent adoptions', () => {
   })
 })
 
+test('storage that a tenant leaves while its reservation waits is not adopted', async () => {
+  const schema = await legacySchema()
+  const [before, digest] = [await rights(schema), await digestOf('next', schema)]
+  await tenants().create({ id: 'mover', name: 'Mover', isolation: 'rowscope-pg' })
+  await tenants().waitUntilInstalled('mover', AbortSignal.timeout(60_000))
+  await sql(`update multitenancy.tenants set isolation = 'schema-pg', locator = $1 where id = 'mover'`, [schema])
+  const { started } = await database().session(async (client) => {
+    await client.query(`begin; update multitenancy.tenants set locator = 't2_mover', epoch = 2 where id = 'mover';
+      insert into multitenancy.storage_locations (isolation, placement, locator, epoch, tenant_id, state, since, purge_at)
+      values ('schema-pg', 'main', '${schema}', 1, 'mover', 'former', now(), now() + interval '1 day')`)
+    const adopting = adoptions().adopt({ ...request('next', schema), digest })
+    adopting.catch(() => undefined)
+    await eventually(async () => expect(await waiting('tenantry', 'insert into multitenancy.tenants')).toHaveLength(1))
+    await client.query('commit')
+    return { started: adopting }
+  })
+  await expect(started).rejects.toMatchObject({
+    code: 'E_NOT_ADOPTABLE',
+    extras: { reasons: ['it is the storage of the tenant "mover"'] },
+  })
+  expect(await rights(schema)).toEqual(before)
+  expect(await rowOf('next')).toBeUndefined()
+})
+
 describe('an interrupted adoption', () => {
   test('before the commit of the server changes nothing, and can be repeated', async () => {
     const schema = await legacySchema()

@@ -22,7 +22,6 @@ import type { Plans } from '../registry/plans.ts'
 import type { Registry } from '../registry/registry.ts'
 import { TenantCreated, TenantProvisioned } from '../tenant/events.ts'
 import { UninstallTenant } from '../tenant/job-types.ts'
-import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import { type TenantRecord, toTenant } from '../tenant/tenant.ts'
 import { migrationsUpTo } from './baseline.ts'
 import { type AdoptionPlan, AdoptionPlanRequest, AdoptionRequest, type Released } from './requests.ts'
@@ -199,35 +198,12 @@ export class Adoptions {
 
   /** Idempotent: one of several processes publishes the events. */
   async #activate(row: AdoptionRow): Promise<TenantRecord> {
-    const { database, events, clock } = this.#kernel
+    const { database, events } = this.#kernel
     const { tenantId, adoptionId, name, metadata, isolation, placement, locator, migrations } = row
     return database.transaction(async () => {
-      if (!(await this.#reservations.finish(row))) return this.#registry.get(tenantId)
       const schemaVersion = await this.#versions.ofStorage(this.#storage.driver(isolation).capabilities, migrations)
-      const now = clock.now()
-      const tenant: TenantRow = await database
-        .query<TenantTables>()
-        .updateTable('tenants')
-        .set(({ eb }) => ({
-          name,
-          metadata,
-          schemaVersion,
-          status: 'active',
-          createdAt: now,
-          updatedAt: now,
-          activatedAt: now,
-          epoch: eb('lastEpoch', '+', 1),
-          lastEpoch: eb('lastEpoch', '+', 1),
-          suspendedAt: null,
-          statusBefore: null,
-          deletedAt: null,
-          purgeAt: null,
-          purgeStartedAt: null,
-          purgedAt: null,
-        }))
-        .where('id', '=', tenantId)
-        .returningAll()
-        .executeTakeFirstOrThrow()
+      const tenant = await this.#reservations.finish(row, schemaVersion)
+      if (!tenant) return this.#registry.get(tenantId)
       await this.#registry.changed(tenantId)
       await recordChange(events, {
         action: 'tenants.adopt',

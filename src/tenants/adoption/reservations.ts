@@ -10,13 +10,24 @@ import type { StorageLocation } from '../isolation/location.ts'
 import { lockExistingTenant } from '../registry/tenant-assertions.ts'
 import { TenantExists, TenantState } from '../tenant/errors.ts'
 import { releasedLocator } from '../tenant/released.ts'
-import type { TenantTables } from '../tenant/tables.ts'
+import type { TenantRow, TenantTables } from '../tenant/tables.ts'
 import type { AdoptionRow } from './tables.ts'
 
 /** Longer than an adoption takes; the lock at the server decides in any case. */
 const LEASE = `interval '2 minutes'`
 const LOCATOR_INDEX = 'tenants_locator'
 const SETTLED_AT_ONCE = 100
+const BACKOFFICE_SERVER = 'main'
+/**
+ * The commit of the reservation does not wait for the disk. The commit at the same server, which follows it in the WAL,
+ * does: a crash of the server never keeps an adoption without its reservation.
+ */
+const WITHOUT_WAITING = `(select set_config('synchronous_commit', 'off', true) offset 0) as asynchronous`
+
+/** Whether no erased tenant has the id and no former storage of a tenant the location. @param id as SQL, as all */
+const isFree = (id: string, isolation: string, placement: string, locator: string): string =>
+  `(not exists (select from multitenancy.erasures e where e.tenant_id = ${id}) and not exists (select from multitenancy.storage_locations l
+    where l.isolation = ${isolation} and l.placement = ${placement} and l.locator = ${locator}))`
 
 export interface AdoptionTables extends Pick<TenantTables, 'tenants'> {
   adoptions: AdoptionRow
@@ -34,52 +45,57 @@ export class Reservations {
   /** `E_TENANT_EXISTS` for a taken id, `E_NOT_ADOPTABLE` for storage of another tenant. */
   async reserve(request: AdoptionRequest, reservation: ReservationRequest): Promise<AdoptionRow> {
     try {
-      return await this.#insert(request, reservation)
+      const row = await this.#insert(request, reservation)
+      if (row) return row
     } catch (error) {
       if (violatedConstraint(error) === LOCATOR_INDEX) throw ownedBy(await this.ownerOf(request.location))
       throw error
     }
+    const { tenantId } = request.location
+    if (!(await this.#isErased(tenantId)) && (await this.isIdTaken(tenantId))) {
+      throw TenantExists(`Tenant id "${tenantId}" is taken. Ids are never reused, not even after a purge.`)
+    }
+    throw await this.#notFree(request.location)
   }
 
+  /** Takes a new id, or that of a released tenant. Undefined if the id or the storage is not free. */
   async #insert(
     { location, baseline }: AdoptionRequest,
     { name, metadata, digest }: ReservationRequest,
-  ): Promise<AdoptionRow> {
+  ): Promise<AdoptionRow | undefined> {
     const { tenantId, isolation, placement, locator } = location
-    const { database } = this.#kernel
-    const [adoptionId, migrations] = [uuidv7(), [...baseline]]
-    return database.transaction(async () => {
-      const wasReleased = !(await this.#insertEmpty(location))
-      if (wasReleased && !(await this.#takeReleased(location))) {
-        throw TenantExists(`Tenant id "${tenantId}" is taken. Ids are never reused, not even after a purge.`)
-      }
-      const { rows } = await database.sql(
-        `insert into multitenancy.adoptions (tenant_id, adoption_id, isolation, placement, locator, state, name, metadata, migrations,
-           digest, was_released, lease_until)
-         select $1, $2, $3, $4, $5, 'adopting', $6, $7, $8, $9, $10, now() + ${LEASE}
-         where not exists (select from multitenancy.erasures where tenant_id = $1)
-           and not exists (select from multitenancy.storage_locations where isolation = $3 and placement = $4 and locator = $5)
-         returning lease_until as "leaseUntil", created_at as "createdAt"`,
-        [
-          tenantId,
-          adoptionId,
-          isolation,
-          placement,
-          locator,
-          name,
-          JSON.stringify(metadata),
-          migrations,
-          digest,
-          wasReleased,
-        ],
-      )
-      if (!rows[0]) {
-        throw (await this.#isErased(tenantId))
-          ? TenantExists(`Tenant id "${tenantId}" is taken: the tenant was erased.`)
-          : ownedBy(await this.ownerOf(location))
-      }
-      const state = 'adopting'
-      return {
+    const { database, clock } = this.#kernel
+    const [adoptionId, migrations, state] = [uuidv7(), [...baseline], 'adopting' as const]
+    const isDurable = placement !== BACKOFFICE_SERVER || database.inTransaction
+    const { rows } = await database.sql(
+      `with reserved as (
+         insert into multitenancy.tenants as t (id, name, status, metadata, domains, isolation, placement, locator, epoch, last_epoch,
+           created_at, updated_at, deleted_at, purged_at)
+         select $1, '', 'deleted', '{}', '{}', $3, $4, $5, 1, 0, $10, $10, $10, $10 where ${isFree('$1', '$3', '$4', '$5')}
+         on conflict (id) do update set isolation = excluded.isolation, placement = excluded.placement, locator = excluded.locator
+           where t.locator = $11 and t.purged_at is not null
+         returning xmax <> 0 as was_released)
+       insert into multitenancy.adoptions (tenant_id, adoption_id, isolation, placement, locator, state, name, metadata, migrations,
+         digest, was_released, lease_until)
+       select $1, $2, $3, $4, $5, '${state}', $6, $7, $8, $9, was_released, now() + ${LEASE}
+       from reserved${isDurable ? '' : `, ${WITHOUT_WAITING}`}
+       returning was_released as "wasReleased", lease_until as "leaseUntil", created_at as "createdAt"`,
+      [
+        tenantId,
+        adoptionId,
+        isolation,
+        placement,
+        locator,
+        name,
+        JSON.stringify(metadata),
+        migrations,
+        digest,
+        clock.now(),
+        releasedLocator(tenantId),
+      ],
+    )
+    return (
+      rows[0] && {
         tenantId,
         adoptionId,
         isolation,
@@ -90,17 +106,23 @@ export class Reservations {
         metadata,
         migrations,
         digest,
-        wasReleased,
         ...rows[0],
       }
-    })
+    )
   }
 
-  /** Throws if another process has removed the reservation. */
-  async assertHeld({ tenantId, adoptionId }: AdoptionRow): Promise<void> {
-    const row = await this.find(tenantId)
-    if (row?.adoptionId === adoptionId && row.state === 'adopting') return
-    throw notAdoptable(['the adoption took too long and was abandoned: make the plan again'])
+  /**
+   * Throws if another process has removed the reservation, or if id or storage was not free: a change that committed
+   * while the reservation waited for it.
+   */
+  async assertHeld({ tenantId, adoptionId, isolation, placement, locator }: AdoptionRow): Promise<void> {
+    const { rows } = await this.#kernel.database.sql(
+      `select ${isFree('a.tenant_id', 'a.isolation', 'a.placement', 'a.locator')} as "isFree" from multitenancy.adoptions a
+       where tenant_id = $1 and adoption_id = $2 and state = 'adopting'`,
+      [tenantId, adoptionId],
+    )
+    if (!rows[0]) throw notAdoptable(['the adoption took too long and was abandoned: make the plan again'])
+    if (!rows[0].isFree) throw await this.#notFree({ tenantId, isolation, placement, locator, epoch: 1 })
   }
 
   async find(tenantId: string): Promise<AdoptionRow | undefined> {
@@ -119,17 +141,44 @@ export class Reservations {
       .execute()
   }
 
-  /** In the transaction that activates the tenant. Returns false if another process has done so. */
-  async finish({ tenantId, adoptionId }: AdoptionRow): Promise<boolean> {
-    const done = await this.#tables()
-      .updateTable('adoptions')
-      .set({ state: 'adopted' })
-      .where('tenantId', '=', tenantId)
-      .where('adoptionId', '=', adoptionId)
-      .where('state', '=', 'adopting')
-      .returning('tenantId')
+  /** In the transaction that activates the tenant. Undefined if another process has done so. */
+  async finish(
+    { tenantId, adoptionId, name, metadata }: AdoptionRow,
+    schemaVersion: string,
+  ): Promise<TenantRow | undefined> {
+    const now = this.#kernel.clock.now()
+    return this.#tables()
+      .with('finished', (one) =>
+        one
+          .updateTable('adoptions')
+          .set({ state: 'adopted' })
+          .where('tenantId', '=', tenantId)
+          .where('adoptionId', '=', adoptionId)
+          .where('state', '=', 'adopting')
+          .returning('tenantId'),
+      )
+      .updateTable('tenants')
+      .from('finished')
+      .set(({ eb }) => ({
+        name,
+        metadata,
+        schemaVersion,
+        status: 'active',
+        createdAt: now,
+        updatedAt: now,
+        activatedAt: now,
+        epoch: eb('lastEpoch', '+', 1),
+        lastEpoch: eb('lastEpoch', '+', 1),
+        suspendedAt: null,
+        statusBefore: null,
+        deletedAt: null,
+        purgeAt: null,
+        purgeStartedAt: null,
+        purgedAt: null,
+      }))
+      .whereRef('id', '=', 'finished.tenantId')
+      .returningAll('tenants')
       .executeTakeFirst()
-    return done !== undefined
   }
 
   /** Removes the reservation of an adoption that changed nothing at the server. Idempotent. */
@@ -206,43 +255,11 @@ export class Reservations {
     return rows.length > 0
   }
 
-  /** Returns false if the id exists. */
-  async #insertEmpty({ tenantId, isolation, placement, locator }: StorageLocation): Promise<boolean> {
-    const now = this.#kernel.clock.now()
-    const inserted = await this.#tables()
-      .insertInto('tenants')
-      .values({
-        id: tenantId,
-        name: '',
-        status: 'deleted',
-        metadata: {},
-        domains: [],
-        isolation,
-        placement,
-        locator,
-        epoch: 1,
-        lastEpoch: 0,
-        createdAt: now,
-        updatedAt: now,
-        deletedAt: now,
-        purgedAt: now,
-      })
-      .onConflict((conflict) => conflict.column('id').doNothing())
-      .returning('id')
-      .executeTakeFirst()
-    return inserted !== undefined
-  }
-
-  async #takeReleased({ tenantId, isolation, placement, locator }: StorageLocation): Promise<boolean> {
-    const taken = await this.#tables()
-      .updateTable('tenants')
-      .set({ isolation, placement, locator })
-      .where('id', '=', tenantId)
-      .where('locator', '=', releasedLocator(tenantId))
-      .where('purgedAt', 'is not', null)
-      .returning('id')
-      .executeTakeFirst()
-    return taken !== undefined
+  async #notFree(location: StorageLocation): Promise<Error> {
+    const { tenantId } = location
+    return (await this.#isErased(tenantId))
+      ? TenantExists(`Tenant id "${tenantId}" is taken: the tenant was erased.`)
+      : ownedBy(await this.ownerOf(location))
   }
 
   #tables() {

@@ -54,6 +54,7 @@ export const operations = [
     name: 'bulk.start',
     method: 'POST',
     path: '/bulk',
+    changesStorage: true,
     summary: 'Carry out one operation for up to 10,000 tenants, or predict its results',
     description:
       'The token must also permit the operation, and `tenants.list` for `filter`. A job carries it out for one tenant after the other, and ' +
@@ -132,6 +133,7 @@ export const operations = [
     name: 'bulk.cancel',
     method: 'DELETE',
     path: '/bulk/{bulkId}',
+    changesStorage: false,
     summary: 'Cancel a bulk job that has not ended; its changes remain',
     params: byBulk,
     reply: BulkJob,

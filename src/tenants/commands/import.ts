@@ -17,6 +17,7 @@ const READ_AT_ONCE = 256 * 1024
 
 export const importCommand = command({
   name: 'tenant:import',
+  changesStorage: true,
   summary: "Import an SQL file with data, or with tables and data, into a tenant's storage, in one transaction",
   arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
   options: [

@@ -90,6 +90,7 @@ const migrationStatus: ProjectedCommand<Tenants> = {
 export const migrationCommands = [
   command({
     name: 'tenant:migrate',
+    changesStorage: 'but new migrations',
     summary: "Run the host's pending migrations for some tenants or all; continues an interrupted run",
     arguments: [ids],
     options: [
@@ -120,6 +121,7 @@ export const migrationCommands = [
   }),
   command({
     name: 'tenant:migrate:rollback',
+    changesStorage: true,
     summary: "Roll back tenants' last migrations",
     arguments: [ids],
     options: [
@@ -151,6 +153,7 @@ export const migrationCommands = [
   ...commandsOf(migrationRunOperations),
   command({
     name: 'tenant:seed',
+    changesStorage: false,
     summary: "Run the host's seed in tenants' storage, in one transaction each",
     arguments: [ids],
     options: [

@@ -4,6 +4,7 @@ import { command } from '../part.ts'
 
 export const promptCommand = command({
   name: 'tenant:repl',
+  changesStorage: false,
   summary: 'Open a JavaScript prompt with a tenant’s storage: db, pool, transaction, sql`…`',
   arguments: [{ name: 'id', summary: 'id of the tenant', required: true }],
   run: async (tenants, { args, terminal }) => {

@@ -43,6 +43,7 @@ export const commands = [
   ),
   command({
     name: 'tenant:purge',
+    changesStorage: true,
     summary:
       'Remove deleted tenants past their purgeAt permanently, or one of them; with --now erase a tenant immediately',
     arguments: [{ name: 'id', summary: 'only this tenant' }],
@@ -69,6 +70,7 @@ export const commands = [
   ...transferCommands,
   command({
     name: 'tenant:exec',
+    changesStorage: false,
     summary: "Run SQL in a tenant's scope in one transaction, and print the rows of the last statement",
     arguments: [id],
     options: [
@@ -90,6 +92,7 @@ export const commands = [
   ...commandsOf(deadLetterOperations),
   command({
     name: 'backoffice:restored',
+    changesStorage: false,
     summary:
       'Record that the backoffice was restored from a dump, before a service starts on it: nothing is dropped by its old state',
     run: async (tenants, { terminal }) => {
@@ -99,6 +102,7 @@ export const commands = [
   }),
   command({
     name: 'placement:forget',
+    changesStorage: false,
     summary:
       'Forget a PostgreSQL server that is permanently lost: nothing is dropped there, and its tenants can be purged',
     arguments: [

@@ -20,6 +20,7 @@ export const transferCommands = [
   ...commandsOf(transferOperations, 'tenant:backup', 'tenant:backup:list', 'tenant:backup:show'),
   command({
     name: 'tenant:backup:run',
+    changesStorage: true,
     summary: 'Create due backups of all tenants, and delete old scheduled ones',
     options: [
       { flags: '--dry-run', summary: 'only list them' },
@@ -31,6 +32,7 @@ export const transferCommands = [
   ...commandsOf(transferOperations, 'tenant:backup:restore'),
   command({
     name: 'tenant:backup:download',
+    changesStorage: false,
     summary: 'Download the archive of a backup to a file, decrypted',
     arguments: [id, backupId],
     options: [{ flags: '--output <path>', summary: 'a file that does not exist yet', required: true }],
@@ -47,6 +49,7 @@ export const transferCommands = [
   }),
   command({
     name: 'tenant:backup:adopt',
+    changesStorage: true,
     summary:
       'Register a file in the backup storage as a backup, for example after the backoffice was restored from a dump',
     arguments: [id, { name: 'file', summary: 'name of the file in the finding of the doctor', required: true }],

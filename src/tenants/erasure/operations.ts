@@ -69,6 +69,7 @@ export const eraseTenant = operation({
   name: 'tenants.erase',
   method: 'POST',
   path: '/tenants/{id}/erase',
+  changesStorage: true,
   summary: 'Erase a tenant immediately and permanently, in any state',
   description:
     'Deletes the tenant, then a job removes its data in all systems, searches them again and signs a report. There is no restoration. ' +

@@ -12,6 +12,7 @@ const planAdoption = operation({
   name: 'tenants.planAdoption',
   method: 'POST',
   path: '/adoption-plan',
+  changesStorage: false,
   summary: 'Plan the adoption of existing storage',
   description:
     'Compares the storage with the result of the migrations up to `baseline` and with the rules of isolation, and lists every ' +
@@ -60,6 +61,7 @@ export const adoptionOperations = [
     name: 'tenants.adopt',
     method: 'POST',
     path: '/tenants/adopt',
+    changesStorage: true,
     summary: 'Adopt existing storage as a tenant',
     description:
       'Executes a plan: owners and rights are changed in one transaction at the server, and no row is copied. The tenant is `active` ' +
@@ -105,6 +107,7 @@ export const adoptionOperations = [
     name: 'tenants.release',
     method: 'POST',
     path: '/tenants/{id}/release',
+    changesStorage: true,
     summary: 'Release an adopted tenant, and leave its storage as it was before the adoption',
     description:
       'Restores the owners and rights that the adoption has recorded, and purges everything else of the tenant. No row of the storage ' +

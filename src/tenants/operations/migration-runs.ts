@@ -95,6 +95,7 @@ export const migrationRunOperations = [
     name: 'migrationRuns.start',
     method: 'POST',
     path: '/migration-runs',
+    changesStorage: true,
     summary: 'Run pending migrations of tenants, by a worker',
     description:
       'A job runs the migrations of the process that responds, and continues in another worker after a restart. A worker with other ' +
@@ -134,6 +135,7 @@ export const migrationRunOperations = [
     name: 'migrationRuns.cancel',
     method: 'POST',
     path: '/migration-runs/{runId}/cancel',
+    changesStorage: false,
     summary: 'Cancel a migration run; it ends after the storages in progress',
     description:
       'Migrated storages keep their migrations. The run is `running` until the storages in progress have ended.',

@@ -17,6 +17,7 @@ const planTables = operation({
   name: 'tenants.planTableAdoption',
   method: 'POST',
   path: '/table-adoption-plan',
+  changesStorage: false,
   summary: 'Plan the adoption of tables with the rows of many tenants',
   description:
     'Compares the tables with the result of the migrations up to `baseline` and with the rules of row level security, reads their ' +
@@ -39,6 +40,7 @@ export const rowAdoptionOperations = [
     name: 'tenants.adoptTables',
     method: 'POST',
     path: '/tenants/adopt-tables',
+    changesStorage: true,
     summary: 'Adopt existing tables with the rows of many tenants',
     description:
       'Executes a plan: owners, rights, defaults and policies are changed in one transaction at the server, and no row is changed. All ' +
@@ -79,6 +81,7 @@ export const rowAdoptionOperations = [
     name: 'tenants.releaseTables',
     method: 'POST',
     path: '/tenants/release-tables',
+    changesStorage: true,
     summary: 'Release adopted tables, and leave them as they were before the adoption',
     description:
       'Restores owners, rights, defaults and row level security as the adoption has recorded them, and deletes all tenants of the ' +

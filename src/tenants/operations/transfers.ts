@@ -58,6 +58,7 @@ export const transferOperations = [
     name: 'backups.create',
     method: 'POST',
     path: '/tenants/{id}/backup',
+    changesStorage: true,
     summary: 'Back up a tenant',
     description: 'A job writes a consistent snapshot of its rows to an archive. The tenant stays in use.',
     params: byId,
@@ -109,6 +110,7 @@ export const transferOperations = [
     name: 'backups.delete',
     method: 'DELETE',
     path: '/tenants/{id}/backups/{backupId}',
+    changesStorage: true,
     summary: 'Delete a backup and its archive',
     params: byBackup,
     reply: z.void(),
@@ -128,6 +130,7 @@ export const transferOperations = [
     name: 'backups.restore',
     method: 'POST',
     path: '/tenants/{id}/restore',
+    changesStorage: true,
     summary: 'Restore a tenant from one of its backups, or rehearse it (test restore)',
     description:
       'A job fills new storage, verifies it, and switches the tenant to it. The former storage is kept for the retention ' +
@@ -171,6 +174,7 @@ export const transferOperations = [
     createsTenant: true,
     method: 'POST',
     path: '/tenants/{id}/clone',
+    changesStorage: true,
     summary: 'Clone this tenant into a new one',
     description:
       'With its rows, unless `data` is false, its metadata and its settings; never its domains, webhooks or SSO. The answer shows ' +
@@ -205,6 +209,7 @@ export const transferOperations = [
     name: 'tenants.move',
     method: 'POST',
     path: '/tenants/{id}/move',
+    changesStorage: true,
     summary: 'Move a tenant to another driver or server, or back',
     description:
       'A job puts the tenant into maintenance, closes its storage, copies and verifies it, and switches the tenant to the copy. The ' +
@@ -246,6 +251,7 @@ export const transferOperations = [
     name: 'transfers.cancel',
     method: 'POST',
     path: '/tenants/{id}/transfers/{transferId}/cancel',
+    changesStorage: false,
     summary: 'Cancel a backup, restore, rehearsal, clone or move that has not ended',
     description:
       'Its worker stops, and the former state remains; a move opens the storage that it had closed. The new tenant of a clone becomes ' +

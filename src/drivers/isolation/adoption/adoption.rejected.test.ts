@@ -82,6 +82,18 @@ describe('the plan rejects', () => {
       /^the schema uses the function elsewhere.f\(\), whose owner could change it/,
     ],
     [
+      "an index with another role's function",
+      `create function elsewhere.g(text) returns text language sql immutable as 'select $1'; alter function elsewhere.g owner to $role;
+      create index on legacy.notes (elsewhere.g(body))`,
+      /^the schema uses the function elsewhere.g\(text\), whose owner could change it/,
+    ],
+    [
+      "a domain with another role's function",
+      `create function elsewhere.h(text) returns bool language sql immutable as 'select true'; alter function elsewhere.h owner to $role;
+      create domain legacy.d as text check (elsewhere.h(value))`,
+      /^the schema uses the function elsewhere.h\(text\), whose owner could change it/,
+    ],
+    [
       'an extension in the schema',
       'create extension pg_trgm schema legacy',
       /^the extension "pg_trgm" is in the schema/,

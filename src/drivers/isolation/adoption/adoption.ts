@@ -1,16 +1,17 @@
 /**
  * Adopts an existing schema or database as the storage of a tenant, in one transaction at its server:
  *
- *   lock of the storage ─► abandoned? ─► owners and rights ─► statements ─► structure; both compared with the plan
- *     ─► owners and rights again ─► records ─► commit
+ *   lock of the storage ─► owners and rights ─► statements, links, structure, owners and rights again; meanwhile: abandoned?
+ *     ─► comparison with the plan ─► records, commit
  *
+ * - Each step is one round trip: a round trip takes as long as several statements.
  * - A killed adoption has changed nothing, or everything including its record.
  * - The lock excludes other adoptions, migrations and the recovery of the same schema.
  * - The structure is read once the role of `url` owns all objects: the former owner can change none of them afterwards.
  * - The second look at the catalog applies the rules to the result: an object that another session created meanwhile
  *   ends the adoption.
  */
-import pg from 'pg'
+import type pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import {
   type AdoptionRequest,
@@ -21,34 +22,36 @@ import {
 import type { StorageLocation } from '../../../tenants/isolation/location.ts'
 import { violationsIn } from '../audit/rules.ts'
 import { SCHEMA_RULES } from '../audit/schema-rules.ts'
+import { hasLinksText, linksOf, NO_LINKS, type SchemaLinks } from '../catalog/schema-links.ts'
+import { membersOf, membersText } from '../catalog/schema-members.ts'
 import { dropOwnLogin, makeOwnLogin } from '../roles/own-login-role.ts'
 import { placementIdentities } from '../roles/placement-identity.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
-import { aloneWithTimeout } from '../transactions/storage-lock.ts'
+import { pinnedText, type Results, runGroups } from '../transactions/pinned-text.ts'
+import { type AloneOptions, aloneWithTimeout } from '../transactions/storage-lock.ts'
 import {
   type DatabaseFacts,
   type DatabaseStatements,
   databaseReasons,
-  databaseRelease,
   databaseStatements,
   databaseWarnings,
   type PlacementIdentities,
   readDatabase,
 } from './database-plan.ts'
 import { ExpectedStructures } from './expected-structure.ts'
-import { type RecordedStorage, readRecord, recordText } from './records.ts'
+import { readRecord, recordText, restoreRecorded, rolesOf } from './records.ts'
 import { assertResult, digestOf, makeBaseObjects, NO_SUCH_DATABASE, orRejected } from './result.ts'
-import { PINNED, type Pinned, pin, pinnedBy, readFacts, type SchemaFacts } from './schema-facts.ts'
-import {
-  adoptionStatements,
-  type Roles,
-  reasonsAgainst,
-  releaseStatements,
-  usersOf,
-  warningsAbout,
-} from './schema-plan.ts'
+import { creatorsInPublic, factsOf, factsTexts, type ReadFacts, readLinks, readOwnFacts } from './schema-facts.ts'
+import { adoptionStatements, type Roles, reasonsAgainst, usersOf, warningsAbout } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
-import { readStructure, type Structure, structureDifferences, structureReasons } from './structure.ts'
+import {
+  readStructure,
+  type Structure,
+  structureDifferences,
+  structureOf,
+  structureReasons,
+  structureTexts,
+} from './structure.ts'
 
 /** Rules whose violations are warnings. The others are reasons, or the statements of the plan satisfy them. */
 const WARNING_RULES = SCHEMA_RULES.filter(({ severity }) => severity === 'warn')
@@ -59,17 +62,20 @@ export type AdoptionKind =
   /** @param installation its id; called after the start of the driver */
   | { readonly of: 'database'; readonly installation: () => string }
 
-interface Examined {
-  readonly facts: SchemaFacts
+interface Examined extends ReadFacts {
   /** Of a whole database. */
   readonly database: DatabaseFacts | undefined
   readonly roles: Roles
-  /** Reasons against the adoption, without those of the structure. */
-  readonly reasons: readonly string[]
   /** Statements of the plan up to the change of all owners and rights of the schema. */
   readonly first: readonly string[]
   /** Those of the database, before and after the creation of the login. */
   readonly around: DatabaseStatements
+}
+
+interface Compared {
+  readonly links: SchemaLinks
+  readonly structure: Structure
+  readonly expected: Structure
 }
 
 export function storageAdoption(
@@ -86,104 +92,125 @@ export function storageAdoption(
 
   const alone = <T>(
     storage: AdoptableStorage,
-    work: (client: pg.ClientBase, pinned: Pinned) => Promise<T>,
+    work: (client: pg.ClientBase, opened: Results) => Promise<T>,
+    options: AloneOptions<T> = {},
   ): Promise<T> =>
-    storage.owned((client) =>
-      aloneWithTimeout(client, storage.schema, (opened) => work(client, pinnedBy(opened.at(-1)?.rows)), {
-        first: PINNED,
-      }),
-    )
+    storage.owned((client) => aloneWithTimeout(client, storage.schema, (opened) => work(client, opened), options))
+
+  // The schema `tenantry` prevents the adoption of a whole database.
+  const withRecords = kind.of === 'schema'
+
+  /** The query with which a transaction begins that `examine` continues. */
+  const opening = (storage: AdoptableStorage, request: AdoptionRequest): string =>
+    pinnedText(membersText(sourceOf(storage, request)))
 
   const identities = async (): Promise<PlacementIdentities> =>
     kind.of === 'database' ? placementIdentities(placements()) : {}
 
-  /** In a transaction that is pinned. */
+  /** @param opened results of `opening` */
   async function examine(
     client: pg.ClientBase,
     storage: AdoptableStorage,
     request: AdoptionRequest,
-    placements: PlacementIdentities,
-    pinned: Pinned,
+    opened: Results,
   ): Promise<Examined> {
     const source = sourceOf(storage, request)
-    const facts = await readFacts(client, source, storage.server.scopeRole, pinned)
-    if (!facts) throw notAdoptable([`the schema "${source}" does not exist`])
-    const roles = rolesOf(facts, storage)
+    const found = await readOwnFacts(client, source, withRecords, opened.at(-1)?.rows)
+    if (!found) throw notAdoptable([`the schema "${source}" does not exist`])
+    const { own } = found
+    const roles = rolesOf(own, storage)
     let database: DatabaseFacts | undefined
     let around: DatabaseStatements = { before: [], after: [], last: [] }
     if (kind.of === 'database') {
       database = await readDatabase(client, storage)
-      around = databaseStatements(database, source, storage, roles, usersOf(facts, roles), kind.installation())
+      around = databaseStatements(database, source, storage, roles, usersOf(own, roles), kind.installation())
     }
-    const reasons = [
-      ...(database ? databaseReasons(database, source, storage, placements) : []),
-      ...reasonsAgainst(source, facts, roles, { isWholeDatabase: database !== undefined }),
-    ]
-    return {
-      facts,
-      database,
-      roles,
-      reasons,
-      first: [...around.before, ...adoptionStatements(source, facts, roles)],
-      around,
-    }
+    return { ...found, database, roles, first: [...around.before, ...adoptionStatements(source, own, roles)], around }
   }
 
-  /** @param structure before or after the change of owners: it contains none */
+  /** Reasons against the adoption, without those of the structure. */
+  const reasonsOf = (
+    { own, database, roles }: Examined,
+    storage: AdoptableStorage,
+    request: AdoptionRequest,
+    placements: PlacementIdentities,
+    links: SchemaLinks,
+  ): string[] => {
+    const source = sourceOf(storage, request)
+    return [
+      ...(database ? databaseReasons(database, source, storage, placements) : []),
+      ...reasonsAgainst(source, { ...own, ...links }, roles, { isWholeDatabase: database !== undefined }),
+    ]
+  }
+
+  /** @param structure before or after the change of owners, as links: they contain none */
   function planOf(
-    { facts, database, reasons, first, around }: Examined,
-    { location, baseline, acceptDifferences }: AdoptionRequest,
-    structure: Structure,
-    expected: Structure,
+    examined: Examined,
+    storage: AdoptableStorage,
+    request: AdoptionRequest,
+    placements: PlacementIdentities,
+    { links, structure, expected }: Compared,
   ): Omit<StoragePlan, 'warnings'> {
+    const { own, database, first, around } = examined
+    const { location, baseline, acceptDifferences } = request
     const differences = baseline.length === 0 ? [] : structureDifferences(expected, structure, acceptDifferences)
-    const statements = [...first, ...around.after]
     const subject = [
       location,
       baseline,
       [...acceptDifferences].sort(),
-      facts,
+      { ...own, ...links },
       database,
       [...structure].sort(),
       around,
       first,
     ]
-    const digest = digestOf(subject)
     return {
-      reasons: [...reasons, ...structureReasons(structure, expected, differences)],
+      reasons: [
+        ...reasonsOf(examined, storage, request, placements, links),
+        ...structureReasons(structure, expected, differences),
+      ],
       differences,
-      statements,
-      digest,
+      statements: [...first, ...around.after],
+      digest: digestOf(subject),
     }
+  }
+
+  /** Links and structure, with a statement for each: an adoption reads them after the change of owners. */
+  async function readCompared(
+    client: pg.ClientBase,
+    { server, searchPathOf }: AdoptableStorage,
+    source: string,
+    { members }: Examined,
+    expected: Structure,
+  ): Promise<Compared> {
+    const links = await readLinks(client, members, source, server.scopeRole)
+    return { links, structure: await readStructure(client, members, source, searchPathOf(source)), expected }
   }
 
   return {
     plan: (request) =>
       orRejected(request.location.locator, async () => {
         const storage = at(request.location)
-        const { server, searchPathOf, schema } = storage
+        const { server, schema } = storage
         const source = sourceOf(storage, request)
         const expected = await structures.of(storage, request.baseline)
         const placements = await identities()
-        const planned = async (client: pg.ClientBase, pinned: Pinned) => {
-          const examined = await examine(client, storage, request, placements, pinned)
-          const { facts, database, roles, around } = examined
-          const structure = await readStructure(client, source, searchPathOf(source))
-          await run(client, [])
+        const planned = async (client: pg.ClientBase, opened: Results) => {
+          const examined = await examine(client, storage, request, opened)
+          const { own, database, roles, around } = examined
+          const compared = await readCompared(client, storage, source, examined, expected)
           const warnings = database
             ? databaseWarnings(database, source, schema)
             : await violationsIn(client, server, source, extensionsSchema, WARNING_RULES)
-          const plan = planOf(examined, request, structure, expected)
+          const plan = planOf(examined, storage, request, placements, compared)
           return {
             ...plan,
             statements: [...plan.statements, ...around.last],
-            warnings: [...warningsAbout(facts, roles), ...warnings],
+            warnings: [...warningsAbout(own, roles, await creatorsInPublic(client, source, own)), ...warnings],
           }
         }
-        const begin = `begin isolation level repeatable read, read only; ${PINNED}`
-        return storage.owned((client) =>
-          inTransaction(client, (opened) => planned(client, pinnedBy(opened.at(-1)?.rows)), { begin }),
-        )
+        const begin = `begin isolation level repeatable read, read only; ${opening(storage, request)}`
+        return storage.owned((client) => inTransaction(client, (opened) => planned(client, opened), { begin }))
       }),
 
     adopt: (request, { adoptionId, digest, assertNotAbandoned }) =>
@@ -193,30 +220,41 @@ export function storageAdoption(
         const source = sourceOf(storage, request)
         const expected = await structures.of(storage, request.baseline)
         const placements = await identities()
-        await alone(storage, async (client, pinned) => {
-          await assertNotAbandoned()
-          const examined = await examine(client, storage, request, placements, pinned)
-          const { facts, database, roles, reasons, first, around } = examined
-          const planned = async () =>
-            planOf(examined, request, await readStructure(client, source, searchPathOf(source)), expected)
-          if (reasons.length > 0) throw notAdoptable((await planned()).reasons)
+        const adopted = async (client: pg.ClientBase, opened: Results): Promise<string> => {
+          const examined = await examine(client, storage, request, opened)
+          const { members, own, database, first, around } = examined
+          if (reasonsOf(examined, storage, request, placements, NO_LINKS).length > 0) {
+            const compared = await readCompared(client, storage, source, examined, expected)
+            throw notAdoptable(planOf(examined, storage, request, placements, compared).reasons)
+          }
           if (database) await makeBaseObjects(client, server.scopeRole)
-          await run(client, first)
-          // A routine that was replaced before its owner changed would run with the rights of the role of `url`.
-          const plan = await planned()
+          const statements = [
+            first,
+            [hasLinksText(members, source, server.scopeRole)],
+            // A routine that was replaced before its owner changed would run with the rights of the role of `url`.
+            structureTexts(members, source, searchPathOf(source)),
+            around.after,
+            [membersText(schema)],
+            factsTexts(members, schema, false),
+          ]
+          const [results] = await Promise.all([runGroups(client, statements), assertNotAbandoned()])
+          const [, linked, structure = [], , membersAfter, after = []] = results
+          const links = await linksOf(client, members, schema, server.scopeRole, linked?.[0]?.rows)
+          const compared = { links, structure: structureOf(structure), expected }
+          const plan = planOf(examined, storage, request, placements, compared)
           if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
           if (plan.digest !== digest) throw notAdoptable([CHANGED])
-          await run(client, around.after)
-          await assertResult(client, storage, roles, database, pinned)
+          await assertResult(client, storage, examined, membersOf(membersAfter?.[0]?.rows), factsOf(after))
           if (database) await makeOwnLogin(server, client, locator)
           // The row of tenantry.storage_log (tenant, epoch, locator, state `current`) belongs into this transaction, once
           // servers keep that log.
-          await run(client, [
+          return pinnedText(
             ...around.last,
             migrator.baselineText(schema, request.baseline.at(-1)).text,
-            recordText(storage, adoptionId, facts, source, database),
-          ])
-        })
+            recordText(storage, adoptionId, own, source, database),
+          )
+        }
+        await alone(storage, adopted, { first: opening(storage, request), last: (text) => text })
       }),
 
     async settle(location, adoptionId, decide) {
@@ -239,7 +277,7 @@ export function storageAdoption(
       const { server, tenantId, locator } = storage
       const statements = await alone(storage, async (client) => {
         const found = await readRecord(client, storage)
-        return found?.tenantId === tenantId ? released(client, storage, found.rights) : [] // an earlier run has released it
+        return found?.tenantId === tenantId ? restoreRecorded(client, storage, found.rights) : [] // an earlier run has released it
       })
       if (kind.of === 'database') {
         server.connections.forget(locator)
@@ -250,39 +288,4 @@ export function storageAdoption(
   }
 }
 
-async function released(
-  client: pg.ClientBase,
-  storage: AdoptableStorage,
-  recorded: RecordedStorage,
-): Promise<readonly string[]> {
-  const { schema, server, migrator } = storage
-  const { source, database } = recorded
-  await client.query('delete from tenantry.adoptions where locator = $1', [schema])
-  await migrator.forget(client, schema)
-  if (source !== schema) {
-    await client.query(`alter schema ${pg.escapeIdentifier(schema)} rename to ${pg.escapeIdentifier(source)}`)
-  }
-  const facts = await readFacts(client, source, server.scopeRole, await pin(client))
-  if (!facts) return [] // the schema was dropped: nothing is left to restore
-  const statements = [
-    ...releaseStatements(source, facts, recorded, rolesOf(facts, storage)),
-    ...(database ? databaseRelease(await readDatabase(client, storage), database) : []),
-  ]
-  await run(client, statements)
-  return statements
-}
-
 export const CHANGED = 'the catalog, or the request, differs from that of the plan: make the plan again'
-
-export const rolesOf = ({ reader }: SchemaFacts, { server }: AdoptableStorage): Roles => ({
-  owner: reader,
-  scope: server.scopeRole,
-})
-
-/**
- * Runs statements as one text, in one round trip. All names in them are qualified. Afterwards the search path is that of
- * `pin`.
- */
-export async function run(client: pg.ClientBase, statements: readonly string[]): Promise<void> {
-  await client.query(['set local search_path = pg_catalog', ...statements].join(';\n'))
-}

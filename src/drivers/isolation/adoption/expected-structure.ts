@@ -3,12 +3,13 @@ import { randomBytes } from 'node:crypto'
 import pg from 'pg'
 import { notAdoptable } from '../../../tenants/isolation/adoption.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
+import { membersOf, membersText } from '../catalog/schema-members.ts'
 import { reading } from '../migrations/migration-records.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
 import { rightsIn } from '../roles/grants.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
-import { pin } from './schema-facts.ts'
+import { runPinned } from '../transactions/pinned-text.ts'
 import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure } from './structure.ts'
 
@@ -54,8 +55,10 @@ async function made(storage: AdoptableStorage, baseline: readonly string[]): Pro
         await client.query(reading(schema))
         await client.query(`create schema ${name}; ${rightsIn(name, pg.escapeIdentifier(server.scopeRole))}`)
         await migrator.installOnly(client, schema, searchPathOf(schema), baseline)
-        await pin(client)
-        throw new Read(await readStructure(client, schema, searchPathOf(schema)))
+        const [found] = await runPinned(client, membersText(schema))
+        const members = membersOf(found?.rows)
+        if (!members) throw new Error('The staging schema was dropped')
+        throw new Read(await readStructure(client, members, schema, searchPathOf(schema)))
       }),
     )
   } catch (error) {

@@ -1,8 +1,12 @@
-/** Reads and writes `tenantry.adoptions`, the record of an adoption at its server (migrations/migration-records.ts). */
+/**
+ * Reads and writes `tenantry.adoptions`, the record of an adoption at its server (migrations/migration-records.ts), and
+ * restores the owners and rights of a record.
+ */
 import pg from 'pg'
-import type { DatabaseFacts, RecordedDatabase } from './database-plan.ts'
-import type { SchemaFacts } from './schema-facts.ts'
-import type { RecordedRights } from './schema-plan.ts'
+import { runPinned } from '../transactions/pinned-text.ts'
+import { type DatabaseFacts, databaseRelease, type RecordedDatabase, readDatabase } from './database-plan.ts'
+import { type OwnFacts, readOwnFacts } from './schema-facts.ts'
+import { type RecordedRights, type Roles, releaseStatements } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
 
 /** What a release restores, as JSON. */
@@ -22,7 +26,7 @@ export interface AdoptionRecord {
 export function recordText(
   { schema, tenantId }: AdoptableStorage,
   adoptionId: string,
-  { owner, rights, objects, defaults }: SchemaFacts,
+  { owner, rights, objects, defaults }: OwnFacts,
   source: string,
   database: DatabaseFacts | undefined,
 ): string {
@@ -44,3 +48,31 @@ export async function readRecord(
   )
   return rows[0]
 }
+
+/** Removes the record. Returns the statements. */
+export async function restoreRecorded(
+  client: pg.ClientBase,
+  storage: AdoptableStorage,
+  recorded: RecordedStorage,
+): Promise<readonly string[]> {
+  const { schema, migrator } = storage
+  const { source, database } = recorded
+  await client.query('delete from tenantry.adoptions where locator = $1', [schema])
+  await migrator.forget(client, schema)
+  if (source !== schema) {
+    await client.query(`alter schema ${pg.escapeIdentifier(schema)} rename to ${pg.escapeIdentifier(source)}`)
+  }
+  const found = await readOwnFacts(client, source, false)
+  if (!found) return [] // the schema was dropped: nothing is left to restore
+  const statements = [
+    ...releaseStatements(source, found.own, recorded, rolesOf(found.own, storage)),
+    ...(database ? databaseRelease(await readDatabase(client, storage), database) : []),
+  ]
+  await runPinned(client, ...statements)
+  return statements
+}
+
+export const rolesOf = ({ reader }: OwnFacts, { server }: AdoptableStorage): Roles => ({
+  owner: reader,
+  scope: server.scopeRole,
+})

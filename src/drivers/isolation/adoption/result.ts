@@ -6,9 +6,10 @@ import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { NotAdoptable, notAdoptable } from '../../../tenants/isolation/adoption.ts'
+import { areSameMembers, type SchemaMembers } from '../catalog/schema-members.ts'
 import { baseObjects } from '../migrations/postgres-migrator.ts'
-import { type DatabaseFacts, readDatabase } from './database-plan.ts'
-import { type Pinned, pin, readFacts } from './schema-facts.ts'
+import { readDatabase } from './database-plan.ts'
+import type { OwnFacts, ReadFacts } from './schema-facts.ts'
 import { adoptionStatements, type Roles } from './schema-plan.ts'
 import type { AdoptableStorage } from './storage.ts'
 import { readStructure, type Structure, structureDifferences } from './structure.ts'
@@ -36,30 +37,31 @@ export async function makeBaseObjects(client: pg.ClientBase, scopeRole: string):
 export async function assertStructure(
   client: pg.ClientBase,
   { searchPathOf }: AdoptableStorage,
+  members: SchemaMembers,
   source: string,
   examined: Structure,
 ): Promise<void> {
-  await pin(client)
-  const structure = await readStructure(client, source, searchPathOf(source))
+  const structure = await readStructure(client, members, source, searchPathOf(source))
   if (structureDifferences(examined, structure, []).length > 0) throw notAdoptable([CHANGED])
 }
 
-/** The rules apply to the result: its own plan has nothing to do. In a transaction that is pinned. */
+/**
+ * The rules apply to the result: its own plan has nothing to do, and no object was created or dropped.
+ *
+ * @param members those of the result, as `own`
+ */
 export async function assertResult(
   client: pg.ClientBase,
   storage: AdoptableStorage,
-  roles: Roles,
-  database: DatabaseFacts | undefined,
-  pinned: Pinned,
+  examined: ReadFacts & { readonly roles: Roles; readonly database: unknown },
+  members: SchemaMembers | undefined,
+  own: OwnFacts | undefined,
 ): Promise<void> {
-  const { schema, server } = storage
-  const facts = await readFacts(client, schema, server.scopeRole, pinned)
-  const isComplete = facts && adoptionStatements(schema, facts, roles).length === 0
-  const links = facts ? [facts.referrers, facts.references, facts.foreignRoutines, facts.extensions].flat() : []
-  const others = database ? (await readDatabase(client, storage)).occupied : []
-  if (!isComplete || links.length > 0 || others.some((one) => ![schema, 'tenantry'].includes(one))) {
-    throw notAdoptable([CHANGED])
-  }
+  const { schema } = storage
+  const isComplete = own && adoptionStatements(schema, own, examined.roles).length === 0
+  const others = examined.database ? (await readDatabase(client, storage)).occupied : []
+  const isAlone = others.every((one) => [schema, 'tenantry'].includes(one))
+  if (!isComplete || !isAlone || !areSameMembers(examined.members, members)) throw notAdoptable([CHANGED])
 }
 
 export const NO_SUCH_DATABASE = '3D000'

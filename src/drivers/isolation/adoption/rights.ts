@@ -21,6 +21,47 @@ export interface Right {
 /** The right without its grantor, which is the owner. */
 export type RequiredRight = Omit<Right, 'grantor'>
 
+/** Of PostgreSQL 15 to 18, for the objects of a schema and of a database. */
+const PRIVILEGES: Readonly<Record<string, string>> = {
+  a: 'INSERT',
+  r: 'SELECT',
+  w: 'UPDATE',
+  d: 'DELETE',
+  D: 'TRUNCATE',
+  x: 'REFERENCES',
+  t: 'TRIGGER',
+  m: 'MAINTAIN',
+  X: 'EXECUTE',
+  U: 'USAGE',
+  C: 'CREATE',
+  T: 'TEMPORARY',
+  c: 'CONNECT',
+}
+/** `"Grantee"=r*w/grantor` */
+const ITEM = /^(?:"((?:[^"]|"")*)"|([^"=]*))=((?:[a-zA-Z]\*?)*)\/(?:"((?:[^"]|"")*)"|([^"]+))$/
+
+/** @param items text of `aclitem[]` */
+export const parseRights = (items: readonly string[]): Right[] =>
+  items
+    .flatMap((item) => {
+      const [found, quotedGrantee, grantee = '', letters = '', quotedGrantor, grantor = ''] = ITEM.exec(item) ?? []
+      if (found === undefined) throw new Error(`The text of rights "${item}" is unknown`)
+      const name = (quoted: string | undefined, bare: string) => quoted?.replaceAll('""', '"') ?? bare
+      return [...letters.matchAll(/(.)(\*?)/g)].map(([, letter = '', option]) => {
+        const privilege = PRIVILEGES[letter]
+        if (!privilege) throw new Error(`The privilege "${letter}" of the rights "${item}" is unknown`)
+        return {
+          grantee: name(quotedGrantee, grantee),
+          grantor: name(quotedGrantor, grantor),
+          privilege,
+          isGrantable: option === '*',
+        }
+      })
+    })
+    .sort((a, b) => compare(a.grantee, b.grantee) || compare(a.privilege, b.privilege) || compare(a.grantor, b.grantor))
+
+const compare = (one: string, other: string): number => (one < other ? -1 : one > other ? 1 : 0)
+
 /** The place of a right in `grant … on …`. */
 export interface RightTarget {
   /** `on table legacy.orders`, or `on tables` for default privileges. */
@@ -40,7 +81,7 @@ export function afterOwnerChange(all: readonly Right[], from: string, to: string
   const changed = new Map<string, Right>()
   for (const right of all) {
     const one = { ...right, grantee: renamed(right.grantee), grantor: renamed(right.grantor) }
-    const key = `${keyOf(one)} ${one.grantor}`
+    const key = `${keyOf(one)}\0${one.grantor}`
     changed.set(key, { ...one, isGrantable: one.isGrantable || changed.get(key)?.isGrantable === true })
   }
   return [...changed.values()]
@@ -80,7 +121,7 @@ export function rightStatements(
   ]
 }
 
-const keyOf = ({ grantee, privilege }: RequiredRight): string => JSON.stringify([grantee, privilege])
+const keyOf = ({ grantee, privilege }: RequiredRight): string => `${privilege}/${grantee}`
 
 /** One statement for each grantee. */
 const statements = (

@@ -19,7 +19,7 @@ import {
   rightStatements,
   rights,
 } from './rights.ts'
-import type { DefaultRights, ObjectFacts, SchemaFacts } from './schema-facts.ts'
+import type { DefaultRights, ObjectFacts, OwnFacts, SchemaFacts } from './schema-facts.ts'
 
 /** The roles of an adoption. */
 export interface Roles {
@@ -31,7 +31,7 @@ export interface Roles {
 }
 
 /** The part of the facts that a release restores. Stored as JSON. */
-export type RecordedRights = Pick<SchemaFacts, 'owner' | 'rights' | 'objects' | 'defaults'>
+export type RecordedRights = Pick<OwnFacts, 'owner' | 'rights' | 'objects' | 'defaults'>
 
 const READ_AND_WRITE = ['SELECT', 'INSERT', 'UPDATE', 'DELETE']
 const SCOPE_RIGHTS: Readonly<Record<string, readonly string[]>> = {
@@ -116,8 +116,8 @@ export function reasonsAgainst(
   ]
 }
 
-/** Facts that the operator should know, and that do not prevent the adoption. */
-export function warningsAbout(facts: SchemaFacts, { owner, scope }: Roles): string[] {
+/** Facts that do not prevent the adoption. @param creatorsInPublic owners that may create objects in the schema `public` */
+export function warningsAbout(facts: OwnFacts, { owner, scope }: Roles, creatorsInPublic: readonly string[]): string[] {
   const all = [facts.rights, ...facts.objects.flatMap((one) => [one.rights ?? [], ...one.columns.map((c) => c.rights)])]
   const roles = new Set(all.flat().map(({ grantee }) => grantee))
   const owners = formerOwners(facts, owner)
@@ -130,7 +130,7 @@ export function warningsAbout(facts: SchemaFacts, { owner, scope }: Roles): stri
       (role) =>
         `the role "${role}" keeps its rights on rows, and can no longer change the structure: stop its migrations`,
     ),
-    ...facts.creatorsInPublic.map(
+    ...creatorsInPublic.map(
       (role) => `the role "${role}" may create objects in the schema "public" of this database: revoke CREATE from it`,
     ),
     ...others.map((role) => `the role "${role}" keeps its rights until they are revoked`),
@@ -157,7 +157,7 @@ export const usersOf = (facts: RecordedRights, roles: Roles): string[] =>
   [...new Set([...formerOwners(facts, roles.owner), ...grantees(facts, roles)])].sort()
 
 /** All statements of the adoption, in order: owners first, because rights are granted by the owner. */
-export function adoptionStatements(schema: string, facts: SchemaFacts, roles: Roles): string[] {
+export function adoptionStatements(schema: string, facts: OwnFacts, roles: Roles): string[] {
   const { owner, scope } = roles
   const name = pg.escapeIdentifier(schema)
   const former = formerOwners(facts, owner)

@@ -13,11 +13,11 @@ import type { DriverRowAdoption, RowAdoptionRequest, RowPlan } from '../../../te
 import { notAdoptable } from '../../../tenants/isolation/adoption.ts'
 import type { StorageLocation } from '../../../tenants/isolation/location.ts'
 import { MigrationFailed } from '../../../tenants/migrations/errors.ts'
-import { CHANGED, rolesOf, run, storageAdoption } from '../adoption/adoption.ts'
+import { CHANGED, storageAdoption } from '../adoption/adoption.ts'
 import { ExpectedStructures } from '../adoption/expected-structure.ts'
-import { readRecord } from '../adoption/records.ts'
+import { readRecord, rolesOf } from '../adoption/records.ts'
 import { assertStructure, digestOf, orRejected } from '../adoption/result.ts'
-import { pin, readFacts } from '../adoption/schema-facts.ts'
+import { creatorsInPublic, readFacts, readOwnFacts } from '../adoption/schema-facts.ts'
 import { adoptionStatements, type Roles } from '../adoption/schema-plan.ts'
 import type { AdoptableStorage } from '../adoption/storage.ts'
 import { readStructure, type Structure, structureDifferences, structureReasons } from '../adoption/structure.ts'
@@ -26,6 +26,7 @@ import { assertNoExposure, protectRows, rowObjects } from '../row-security/apply
 import { exposuresOf } from '../row-security/exposure.ts'
 import { hardenPolicies, queryPinned, readSchema } from '../row-security/sql.ts'
 import { inTransaction } from '../transactions/owner-transaction.ts'
+import { runPinned } from '../transactions/pinned-text.ts'
 import { aloneWithTimeout } from '../transactions/storage-lock.ts'
 import {
   type Examined,
@@ -61,10 +62,11 @@ export function rowAdoption(
   const { settle } = storageAdoption(at, { of: 'schema' }, undefined, () => ({}))
 
   async function read(client: pg.ClientBase, { server }: AdoptableStorage): Promise<Examined> {
-    const facts = await readFacts(client, schema, server.scopeRole, await pin(client))
+    const found = await readFacts(client, schema, server.scopeRole, { withRecords: true })
     const rowFacts = await readSchema(client, schema, server.scopeRole, column)
-    if (!facts || !rowFacts) throw notAdoptable([`the schema "${schema}" does not exist`])
-    return { facts, rowFacts, tables: await readTables(client, rowTables) }
+    if (!found || !rowFacts) throw notAdoptable([`the schema "${schema}" does not exist`])
+    const { members, ...facts } = found
+    return { members, facts, rowFacts, tables: await readTables(client, rowTables) }
   }
 
   async function examine(
@@ -77,8 +79,7 @@ export function rowAdoption(
     const examined = await read(client, storage)
     const { facts, rowFacts, tables } = examined
     const roles = rowRoles(examined, facts.reader, scopeRole)
-    await pin(client)
-    const structure = await readStructure(client, schema, storage.searchPathOf(schema))
+    const structure = await readStructure(client, examined.members, schema, storage.searchPathOf(schema))
     // The rules of row level security check the tenant column, which the adoption changes.
     const columns = new Set(tables.flatMap(({ column: found, columnObject }) => (found?.hasType ? [columnObject] : [])))
     const all = baseline.length === 0 ? [] : structureDifferences(expected, structure, acceptDifferences)
@@ -127,7 +128,8 @@ export function rowAdoption(
         const expected = await structures.of(storage, request.baseline)
         const planned = async (client: pg.ClientBase): Promise<RowPlan> => {
           const found = await examine(client, storage, { placement, ...request }, expected)
-          const warnings = rowWarnings(rowTables, found, found.roles)
+          const creators = await creatorsInPublic(client, schema, found.facts)
+          const warnings = rowWarnings(rowTables, found, found.roles, creators)
           return { ...found.plan, schema, warnings, locks: rowLocks(rowTables, found) }
         }
         // Each statement sees the catalog as it is after the lock of the tables.
@@ -147,14 +149,14 @@ export function rowAdoption(
           const { roles, plan, statements } = found
           if (plan.reasons.length > 0) throw notAdoptable(plan.reasons)
           if (plan.digest !== digest) throw notAdoptable([CHANGED])
-          await run(client, statements.owners)
-          await assertStructure(client, storage, schema, found.structure)
-          await run(client, statements.columns)
+          await runPinned(client, ...statements.owners)
+          await assertStructure(client, storage, found.members, schema, found.structure)
+          await runPinned(client, ...statements.columns)
           const policies = formerPolicies(found.facts, roles)
           if (policies.length > 0) await queryPinned(client, hardenPolicies(schema, policies))
           await protectAll(client, storage)
-          const after = await readFacts(client, schema, server.scopeRole, await pin(client))
-          if (!after || adoptionStatements(schema, after, roles).length > 0) throw notAdoptable([CHANGED])
+          const after = await readOwnFacts(client, schema, false)
+          if (!after || adoptionStatements(schema, after.own, roles).length > 0) throw notAdoptable([CHANGED])
           await enterAll(client, plan.tenants)
           await migrator.recordBaseline(client, schema, request.baseline.at(-1))
           await client.query(
@@ -179,7 +181,7 @@ export function rowAdoption(
         const present = await read(client, storage)
         const roles = rolesOf(present.facts, storage)
         const statements = rowReleaseStatements(schema, present, record.rights as unknown as RecordedRows, roles)
-        await run(client, statements)
+        await runPinned(client, ...statements)
         return statements
       })
     },

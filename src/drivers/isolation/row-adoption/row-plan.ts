@@ -19,6 +19,7 @@ import {
   warningsAbout,
 } from '../adoption/schema-plan.ts'
 import type { RowTables } from '../audit/orphaned-rows.ts'
+import type { SchemaMembers } from '../catalog/schema-members.ts'
 import type { Finding } from '../row-security/rules.ts'
 import { faultsOf, isTenants, repairsOf, rightsOf, warningsOf } from '../row-security/rules.ts'
 import { formerDefinition, type SchemaFacts as RowFacts } from '../row-security/sql.ts'
@@ -32,6 +33,7 @@ export interface RecordedRows extends RecordedRights {
 }
 
 export interface Examined {
+  readonly members: SchemaMembers
   readonly facts: SchemaFacts
   readonly rowFacts: RowFacts
   readonly tables: readonly RowTable[]
@@ -108,10 +110,16 @@ export function rowReasons(rowTables: RowTables, examined: Examined, roles: Role
   ]
 }
 
-export function rowWarnings(rowTables: RowTables, examined: Examined, roles: Roles): string[] {
+/** @param creatorsInPublic as of `warningsAbout` */
+export function rowWarnings(
+  rowTables: RowTables,
+  examined: Examined,
+  roles: Roles,
+  creatorsInPublic: readonly string[],
+): string[] {
   const name = columnName(rowTables.column)
   return [
-    ...warningsAbout(examined.facts, roles),
+    ...warningsAbout(examined.facts, roles, creatorsInPublic),
     ...(formerRoles(examined.facts, roles).length > 0
       ? ['former roles do not see rows of tables that later migrations create']
       : ['no other role has rights on the tables: an application that uses the role of `url` no longer sees rows']),

@@ -15,20 +15,22 @@ export interface TransactionOptions<T> {
   readonly begin?: string
   /** Calls `commit`, for example inside a transaction of another database; otherwise the transaction is rolled back. */
   readonly finish?: ((result: T, commit: () => Promise<void>) => Promise<void>) | undefined
+  /** Statements before the commit, in its round trip. */
+  readonly last?: ((result: T) => string) | undefined
 }
 
 /** Runs `work` in a transaction that `begin` has begun. Rolls back on an error. */
 export function inTransaction<T>(
   client: pg.ClientBase,
   work: (opened: readonly pg.QueryResult[]) => Promise<T>,
-  { begin = 'begin', finish = (_, commit) => commit() }: TransactionOptions<T> = {},
+  { begin = 'begin', finish = (_, commit) => commit(), last }: TransactionOptions<T> = {},
 ): Promise<T> {
   return orRollback(client, async () => {
     const opened = (await client.query(begin)) as unknown as pg.QueryResult | pg.QueryResult[]
     const result = await work([opened].flat())
     let isCommitted = false
     await finish(result, async () => {
-      await client.query('commit')
+      await client.query(last ? `${last(result)}; commit` : 'commit')
       isCommitted = true
     })
     if (!isCommitted) await client.query('rollback')

@@ -7,13 +7,13 @@ import type pg from 'pg'
 import { DependencyUnavailable, type TenancyError } from '../../../kernel/base/errors.ts'
 import { sqlState } from '../../../kernel/database/database.ts'
 import { destroyClient } from '../connections/close-client.ts'
-import { inTransaction, lockOf, orRollback } from './owner-transaction.ts'
+import { inTransaction, lockOf, orRollback, type TransactionOptions } from './owner-transaction.ts'
 
 const LOCK_TIMEOUT_MS = 10_000
 const RETRY_AFTER_SECONDS = 30
 const LOCK_NOT_AVAILABLE = '55P03'
 
-export interface AloneOptions {
+export interface AloneOptions<T = unknown> extends Pick<TransactionOptions<T>, 'last'> {
   /** Maximum wait in ms for this lock and for any lock of a statement; default 10,000. */
   readonly lockTimeoutMs?: number | undefined
   /** The larger storage that contains this one: locked against migrations, not exclusively. */
@@ -30,14 +30,14 @@ export function aloneWithTimeout<T>(
   client: pg.ClientBase,
   locator: string,
   work: (opened: readonly pg.QueryResult[]) => Promise<T>,
-  { lockTimeoutMs = LOCK_TIMEOUT_MS, partOf, first }: AloneOptions = {},
+  { lockTimeoutMs = LOCK_TIMEOUT_MS, partOf, first, last }: AloneOptions<T> = {},
 ): Promise<T> {
   const own = lockOf(locator)
   const begin = [bounded(lockTimeoutMs), `select pg_advisory_xact_lock(${own})`]
   if (partOf !== undefined) begin.push(`select pg_advisory_xact_lock_shared(${lockOf(partOf)})`)
   if (first !== undefined) begin.push(first)
   const keys = partOf === undefined ? [own] : [own, lockOf(partOf)]
-  return orHeld(client, keys, () => inTransaction(client, work, { begin: begin.join('; ') }))
+  return orHeld(client, keys, () => inTransaction(client, work, { begin: begin.join('; '), last }))
 }
 
 /**
