@@ -20,6 +20,7 @@ import type { AnyOperation } from './src/kernel/api/operation.ts'
 import type { ErrorType } from './src/kernel/base/errors.ts'
 import * as kernelErrors from './src/kernel/base/errors.ts'
 import { sqlOf } from './src/kernel/database/migrations.ts'
+import * as startErrors from './src/kernel/database/start-failures.ts'
 import * as doctorErrors from './src/kernel/doctor/doctor.ts'
 import * as settingsErrors from './src/kernel/processes/settings.ts'
 import { type Catalogue, catalogueOf, openApiOf } from './src/service/catalogue.ts'
@@ -140,9 +141,15 @@ function serviceErrors({ operations, errors }: Catalogue): ErrorType[] {
 }
 
 function errorsPage(catalogue: Catalogue): string {
-  const own = errorsOf(commandErrors, profileErrors, requestErrors, targetErrors, doctorErrors, settingsErrors).filter(
-    (one) => one !== commandErrors.Failed,
-  )
+  const own = errorsOf(
+    commandErrors,
+    startErrors,
+    profileErrors,
+    requestErrors,
+    targetErrors,
+    doctorErrors,
+    settingsErrors,
+  ).filter((one) => one !== commandErrors.Failed)
   const rows = serviceErrors(catalogue).map((error) =>
     row(`\`${error.code}\``, error.status, error.title, commandErrors.exitCodeOf(error(''))),
   )
@@ -154,7 +161,7 @@ function errorsPage(catalogue: Catalogue): string {
     row(...Array(4).fill('---')),
     ...rows,
     '',
-    'Errors of commands only, on standard error:',
+    'Errors of commands and starts only, which no response has:',
     '',
     row('code', 'title', 'exit code'),
     row(...Array(3).fill('---')),

@@ -165,6 +165,12 @@ describe('architecture', () => {
     )
     expect(long).toEqual([])
   })
+
+  test('the satellite settings has at most 500 lines with code', () => {
+    const own = files.filter((file) => dirname(file) === 'satellites/settings')
+    const lines = own.flatMap((file) => readFileSync(join(SOURCE, file), 'utf8').split('\n'))
+    expect(lines.filter((line) => !/^\s*($|\/\/|\/?\*)/.test(line)).length).toBeLessThanOrEqual(500)
+  })
 })
 
 describe('fast test tier', () => {

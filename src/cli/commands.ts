@@ -57,7 +57,7 @@ export const ownCommands: readonly OwnCommand[] = [
     notes: ['--list, --check, --prove, --show-sql and --fix run on the database only, not on a remote service.'],
     options: [
       { flags: '--list', summary: 'only list the checks' },
-      { flags: '--check <name...>', summary: 'run only this check of --list; can be repeated' },
+      { flags: '--check <name...>', summary: 'run only this check of --list' },
       {
         flags: '--watch <seconds>',
         summary: 'check at this interval, and print each report that differs from the last one',
@@ -87,7 +87,7 @@ export const ownCommands: readonly OwnCommand[] = [
     ],
     options: [
       { flags: '--data <json>', summary: 'body of the request; @file reads a file, - reads standard input' },
-      { flags: '--header <name:value...>', summary: 'header of the request; can be repeated' },
+      { flags: '--header <name:value...>', summary: 'header of the request' },
       url,
     ],
     run: async (input) => (await import('./commands/api.ts')).api(input),

@@ -1,10 +1,9 @@
 /** Converts the error of a command to an exit code and a message on standard error. */
 import colors from 'picocolors'
-import { CONFIGURATION, DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
+import { DependencyUnavailable, defineError, TenancyError } from '../kernel/base/errors.ts'
 import { textOf, unreachable } from '../kernel/database/start-failures.ts'
 import { writeFailure } from '../kernel/database/write-failures.ts'
 import { AlreadyRunning } from '../service/backoffice-server.ts'
-import { ConfigurationError } from '../service/config.ts'
 import type { ProcessContext } from './process/context.ts'
 import { Interrupted, OutputClosed } from './process/stop-signal.ts'
 import { usesColor } from './terminal/color.ts'
@@ -51,7 +50,6 @@ const BY_STATUS: Readonly<Record<number, number>> = {
   504: 7,
 }
 
-export const InvalidConfiguration = defineError(CONFIGURATION, 400, 'Invalid configuration')
 export const Running = defineError('E_ALREADY_RUNNING', 409, 'Already running')
 export const Stopped = defineError('E_INTERRUPTED', 499, 'Interrupted')
 export const Failed = defineError('E_INTERNAL', 500, 'Failed')
@@ -72,7 +70,6 @@ export const exitCodeOf = ({ code, status }: TenancyError): number => BY_CODE[co
 export function asTenancyError(error: unknown): TenancyError {
   if (error instanceof TenancyError) return error
   if (error instanceof Interrupted) return Stopped('interrupted')
-  if (error instanceof ConfigurationError) return InvalidConfiguration(error.message)
   if (error instanceof AlreadyRunning) return Running(error.message)
   const unavailable = unreachable(error)
   if (unavailable) return unavailable

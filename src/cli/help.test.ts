@@ -77,7 +77,7 @@ describe('help', () => {
         --id <id>                   your own id; default: a UUIDv7
         --plan <plan>               plan, written to metadata.plan
         --metadata <json>           a JSON object
-        --domain <domain...>        host names of the tenant
+        --domain <domain>           host name of the tenant (can be repeated)
         --isolation <driver>        isolation driver
         --placement <name>          PostgreSQL server
         --wait <seconds>            wait for the installation (default: 30)
@@ -98,24 +98,24 @@ describe('help', () => {
       Call the running service with the admin token
 
       Arguments:
-        method                    GET, POST, PUT, PATCH or DELETE
-        path                      path in the API description, such as /tenants, with
-                                  or without the prefix
+        method                 GET, POST, PUT, PATCH or DELETE
+        path                   path in the API description, such as /tenants, with or
+                               without the prefix
 
       Options:
-        --data <json>             body of the request; @file reads a file, - reads
-                                  standard input
-        --header <name:value...>  header of the request; can be repeated
-        --url <url>               URL of the service; default: the one of this
-                                  configuration
+        --data <json>          body of the request; @file reads a file, - reads
+                               standard input
+        --header <name:value>  header of the request (can be repeated)
+        --url <url>            URL of the service; default: the one of this
+                               configuration
 
       Options of every command:
-        --json                    print the result as one JSON value
-        --yes                     confirm destructive commands without a prompt
-        --app <file>              use the definition or configuration in this file
-        --config <file>           the same
-        --profile <name>          run on the remote service of this profile
-        -h, --help                print help
+        --json                 print the result as one JSON value
+        --yes                  confirm destructive commands without a prompt
+        --app <file>           use the definition or configuration in this file
+        --config <file>        the same
+        --profile <name>       run on the remote service of this profile
+        -h, --help             print help
       "
     `)
   })

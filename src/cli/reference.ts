@@ -3,7 +3,7 @@ import { Environment } from '../service/settings/environment.ts'
 import type { OwnCommand } from './commands.ts'
 import { EXIT_CODES } from './exit-codes.ts'
 import { COMMON_OPTIONS, type CommandGroup, type Described, LOCAL_ONLY } from './parser/parser.ts'
-import { summaryOf } from './parser/secret-options.ts'
+import { shownFlags, summaryOf } from './parser/secret-options.ts'
 
 /** Environment variables of the terminal, in addition to those of the configuration. */
 const TERMINAL_VARIABLES: Readonly<Record<string, string>> = {
@@ -73,7 +73,7 @@ function section({
 function optionRow(option: NonNullable<Described['options']>[number]): string[] {
   const { flags, required, default: value } = option
   const note = required ? '; required' : value === undefined ? '' : `; default ${code(String(value))}`
-  return [code(flags), `${summaryOf(option)}${note}`]
+  return [code(shownFlags(flags)), `${summaryOf(option)}${note}`]
 }
 
 const table = (head: readonly string[], rows: readonly (readonly string[])[]): string =>

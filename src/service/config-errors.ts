@@ -66,7 +66,8 @@ export function errorsBetween(
   known: readonly KnownSatellite[] | undefined,
 ): string[] {
   const faults = [...tokenErrors(valid, givenToken), ...formErrors(valid, content)]
-  if (typeof migrations === 'string' && !isFolder(migrations)) faults.push(`migrations: folder ${migrations} not found`)
+  if (typeof migrations === 'string' && !isFolder(migrations))
+    faults.push(`migrations: folder ${migrations} not found; create it, or correct the path`)
   const { satellites: chosen = {}, billing } = valid
   if (isList(chosen)) faults.push(...chosen.flatMap(({ optionFaults = [] }) => optionFaults))
   if (known && !isList(chosen)) {

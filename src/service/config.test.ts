@@ -48,7 +48,7 @@ test('reports errors of the environment, of keys, between keys and of production
     '<file>: isolation.default: must be one of schema-pg, rowscope-pg, database-pg, sqlite-memory',
     '<file>: adminTokens: several tokens are named "ops"',
     `<file>: adminTokens: the token of "ops" is also the token of another name`,
-    `<file>: migrations: folder ${join(directory, 'absent')} not found`,
+    `<file>: migrations: folder ${join(directory, 'absent')} not found; create it, or correct the path`,
     '<file>: satellites: satellite "brandig" not found; the satellites are auditLogs, billing, branding, featureFlags, impersonation, metrics, quotas, settings, sso, webhooks',
     '<file>: health.critical: check "weather" not found; the checks are backoffice, store, circuits, logins',
     'DATABASE_URL: required in production',

@@ -8,7 +8,7 @@ import { isDeepStrictEqual } from 'node:util'
 import type { z } from 'zod'
 import { DEFAULT_PREFIX } from '../http/app.ts'
 import type { AdminToken } from '../http/tokens.ts'
-import { CONFIGURATION } from '../kernel/base/errors.ts'
+import { InvalidConfiguration, TenancyError } from '../kernel/base/errors.ts'
 import { rejectedInProduction } from '../kernel/egress/production.ts'
 import { appFaults, findApp, type Source } from './app-file.ts'
 import {
@@ -69,10 +69,9 @@ export interface ServiceConfig extends Omit<Parsed, FromEnvironment> {
   readonly isProduction: boolean
 }
 
-export class ConfigurationError extends Error {
-  readonly code = CONFIGURATION
+export class ConfigurationError extends TenancyError {
   constructor(errors: readonly string[]) {
-    super(`The configuration is invalid:\n${errors.map((error) => `  ${error}`).join('\n')}`)
+    super(InvalidConfiguration, `The configuration is invalid:\n${errors.map((error) => `  ${error}`).join('\n')}`)
   }
 }
 

@@ -70,7 +70,7 @@ test('a start reports all faults of definition and environment together, and ope
     'backups: must name one of archives, directory and s3',
     'satellites.1: must be a satellite',
     '(whole): Unrecognized key: "webhook"',
-    `migrations: folder ${join(folder, 'absent')} not found`,
+    `migrations: folder ${join(folder, 'absent')} not found; create it, or correct the path`,
     'database.url or DATABASE_URL: required',
     'appKey or TENANTRY_APP_KEY: required (openssl rand -base64 32)',
   ])

@@ -52,16 +52,29 @@ test('an unreachable server is an unavailable dependency, with its address and w
 
 test('an absent database has a hint', async () => {
   const url = Object.assign(new URL(database.url), { pathname: '/absent' }).href
-  await expect(start(url)).rejects.toThrow(
-    'database "absent" does not exist. Create the database, or correct its name in the URL.',
-  )
+  await expect(start(url)).rejects.toMatchObject({
+    code: 'E_CONFIGURATION',
+    message: 'database "absent" does not exist. Create the database, or correct its name in the URL.',
+    cause: { code: '3D000' },
+  })
+})
+
+test('a wrong password has a hint', async () => {
+  const url = Object.assign(new URL(database.url), { username: ROLE, password: 'hunter3' }).href
+  await expect(start(url)).rejects.toMatchObject({
+    code: 'E_CONFIGURATION',
+    message: `password authentication failed for user "${ROLE}". Check user and password in the URL of the database.`,
+  })
 })
 
 test('a role without rights has a hint that names them', async () => {
   const url = Object.assign(new URL(database.url), { username: ROLE, password: 'hunter2' }).href
-  await expect(start(url)).rejects.toThrow(
-    /^permission denied for database .*\. The role in the URL of the database needs CREATE/,
-  )
+  await expect(start(url)).rejects.toMatchObject({
+    code: 'E_CONFIGURATION',
+    message: expect.stringMatching(
+      /^permission denied for database .*\. The role in the URL of the database needs CREATE/,
+    ),
+  })
 })
 
 test('an absent folder of migrations is rejected with its complete path', async () => {

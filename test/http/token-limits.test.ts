@@ -93,6 +93,13 @@ test('each operation is permitted by its name only', async () => {
   }
 })
 
+test('a prefix does not permit the erasure of a tenant', async () => {
+  const headers = await create({ name: 'of support', may: ['tenants.*', '!tenants.delete'] })
+  const body = { confirm: 'globex', reason: 'request 4711' }
+  const response = await runner.api.call('POST', '/tenants/globex/erase', { who: 'anonymous', headers, body })
+  expect(response).toMatchObject(FORBIDDEN)
+})
+
 test('session.get lists what each configured token permits', async () => {
   const operationsOf = async (token: keyof typeof TOKENS) =>
     Object.keys((await runner.api.call('GET', '/session', { who: token })).json.operations)

@@ -68,6 +68,7 @@ test('exits with 6 if the command fails for a tenant, and runs it again for fail
   expect(first.stderr).toContain('The command failed for 1 of 4 tenants: t2 (exit code 3)')
   const again = await tenantry.run('tenant:each', '--resume', runIn(first.stderr), '--', 'sh', '-c', 'echo fixed')
   expect(again).toMatchObject({ code: 0, stdout: 't2 | fixed\n' })
+  expect(again.stderr).toMatch(/^run \S+: 1 tenant$/m)
   expect(again.stderr).toContain('4 of 4 done, 0 failed')
 })
 

@@ -33,7 +33,7 @@ export async function tenantEach(input: OwnInput): Promise<void> {
     const run: string = options.resume ?? (await commandRuns.start(options.status ?? 'active'))
     if (options.resume) await commandRuns.resume(run)
     const { pending } = await commandRuns.counts(run)
-    terminal.say(`run ${run}: ${number(pending)} tenants`)
+    terminal.say(`run ${run}: ${pending === 1 ? '1 tenant' : `${number(pending)} tenants`}`)
     try {
       await work(commandRuns, run, command, input)
     } finally {

@@ -7,7 +7,7 @@ import type { Command, Option } from '../../kernel/api/commands.ts'
 import { InvalidRequest, TenancyError } from '../../kernel/base/errors.ts'
 import { VERSION } from '../../tenancy/version.ts'
 import type { Output } from '../process/context.ts'
-import { summaryOf, unlessStdin } from './secret-options.ts'
+import { isRepeatable, shownFlags, summaryOf, unlessStdin } from './secret-options.ts'
 
 /** Declaration of a command without its function. */
 export type Described = Pick<Command, 'name' | 'summary' | 'arguments' | 'options'> & {
@@ -140,13 +140,11 @@ function add<One extends Described>(
 
 function parserOption(given: Option): ParserOption {
   const { flags, required, parse, default: value, isSecret } = given
-  const option = new ParserOption(flags, summaryOf(given))
+  const option = new ParserOption(shownFlags(flags), summaryOf(given)) // a variadic option of Commander would also take arguments
   if (required) option.makeOptionMandatory()
   if (value !== undefined) option.default(value)
   const read = parse ? reading(isSecret ? unlessStdin(parse) : parse) : undefined
-  if (!option.variadic) return read ? option.argParser(read) : option
-  // Each flag takes one value. A variadic option of Commander would also take the command's arguments.
-  option.variadic = false
+  if (!isRepeatable(flags)) return read ? option.argParser(read) : option
   let values: unknown[] = []
   return option.argParser((text) => {
     values = [...values, read ? read(text) : text]

@@ -12,8 +12,13 @@ const STDIN = '-'
 const SECRET_NOTE = '- reads it from standard input, or asks for it without echo'
 
 /** For help and the reference. */
-export const summaryOf = ({ summary, isSecret }: Pick<Option, 'summary' | 'isSecret'>): string =>
-  isSecret ? `${summary}; ${SECRET_NOTE}` : summary
+export const summaryOf = ({ summary, isSecret, flags = '' }: Partial<Option> & Pick<Option, 'summary'>): string =>
+  `${summary}${isSecret ? `; ${SECRET_NOTE}` : ''}${isRepeatable(flags) ? ' (can be repeated)' : ''}`
+
+export const isRepeatable = (flags: string): boolean => flags.endsWith('...>')
+
+/** For help and the reference: each flag takes one value. */
+export const shownFlags = (flags: string): string => flags.replace('...>', '>')
 
 type Values = Pick<CommandInput, 'args' | 'options'>
 

@@ -17,7 +17,7 @@ export interface Argument {
 }
 
 export interface Option {
-  /** `--note <text>`, or `--dry-run` for a switch. */
+  /** `--note <text>`, `--label <text...>` if it can be repeated, or `--dry-run` for a switch. */
   readonly flags: string
   readonly summary: string
   readonly required?: boolean

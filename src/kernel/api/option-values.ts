@@ -34,6 +34,15 @@ export function json(text: string, path = ''): unknown {
   }
 }
 
+/** Text that is not JSON is a string. */
+export function jsonOrText(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
 /** The name under which the value of an option arrives: `retryAfter` of `--retry-after <seconds>`. */
 export const keyOf = (flags = ''): string =>
   (/^--(?:no-)?([\w-]+)/.exec(flags)?.[1] ?? '').replaceAll(/-(\w)/g, (_, letter) => letter.toUpperCase())

@@ -11,6 +11,7 @@ const OPERATIONS: readonly Subject[] = [
   { name: 'tenants.list', method: 'GET', path: '/tenants' },
   { name: 'tenants.get', method: 'GET', path: '/tenants/{id}' },
   { name: 'tenants.delete', method: 'DELETE', path: '/tenants/{id}' },
+  { name: 'tenants.erase', method: 'POST', path: '/tenants/{id}/erase', scope: 'erase' },
   { name: 'tenants.clone', method: 'POST', path: '/tenants/{id}/clone', createsTenant: true },
   { name: 'quotas.check', method: 'GET', path: '/tenants/{id}/quotas/{quota}/check', scope: 'runtime' },
   { name: 'quotas.consume', method: 'POST', path: '/tenants/{id}/quotas/{quota}/consume', scope: 'runtime' },
@@ -48,6 +49,10 @@ describe('permits', () => {
     ],
     [['webhook*'], ['webhooks.list', 'webhookDeliveries.list']],
     [['tenants.get'], ['tenants.get']],
+    [['tenants.e*'], []],
+    [['tenants.e*', 'tenants.erase'], ['tenants.erase']],
+    [['erase'], ['tenants.erase']],
+    [['erase', '!tenants.*'], []],
     [['tenants'], []],
     [['tenants.get', '!read'], []],
     [['admin', '!*'], []],
@@ -64,18 +69,20 @@ describe('permits', () => {
 
 describe('laws of patterns', () => {
   const plain = fc.oneof(
-    fc.constantFrom(...NAMES, 'admin', 'read', 'runtime', 'reveal', '*'),
+    fc.constantFrom(...NAMES, 'admin', 'read', 'runtime', 'reveal', 'erase', '*'),
     fc.tuple(fc.constantFrom(...NAMES), fc.nat(12)).map(([name, length]) => `${name.slice(0, Math.max(1, length))}*`),
   )
   const pattern = fc.tuple(fc.boolean(), plain).map(([isDenial, text]) => (isDenial ? `!${text}` : text))
   const patterns = fc.array(pattern, { maxLength: 8 })
 
   /** An independent reading of the rules. */
-  function matchesByRule(text: string, { name, method, scope }: Subject): boolean {
+  function matchesByRule(text: string, { name, method, scope }: Subject, isDenial = false): boolean {
     if (text === 'admin') return true
     if (text === 'read') return method === 'GET' && scope !== 'reveal'
     if (text === 'runtime') return scope === 'runtime'
     if (text === 'reveal') return scope === 'runtime' || scope === 'reveal'
+    if (text === 'erase') return scope === 'erase'
+    if (/.\*$/.test(text) && scope === 'erase' && !isDenial) return false
     return new RegExp(`^${text.replaceAll('.', String.raw`\.`).replaceAll('*', '.*')}$`).test(name)
   }
 
@@ -83,7 +90,7 @@ describe('laws of patterns', () => {
     fc.assert(
       fc.property(patterns, fc.constantFrom(...OPERATIONS), (all, operation) => {
         const isPermitted = all.some((one) => !one.startsWith('!') && matchesByRule(one, operation))
-        const isDenied = all.some((one) => one.startsWith('!') && matchesByRule(one.slice(1), operation))
+        const isDenied = all.some((one) => one.startsWith('!') && matchesByRule(one.slice(1), operation, true))
         expect(permits(all, operation)).toBe(operation.scope === 'any' || (isPermitted && !isDenied))
       }),
     )
@@ -125,8 +132,18 @@ describe('laws of patterns', () => {
 })
 
 test('patterns that match no operation are reported, denials included', () => {
-  const may = ['tenants.*', '!tenants.remove', 'tenant.get', 'quota*', 'reveal', '!admin', 'x*']
-  expect(unknownPatterns(may, OPERATIONS)).toEqual(['!tenants.remove', 'tenant.get', 'x*'])
+  const may = [
+    'tenants.*',
+    '!tenants.remove',
+    'tenant.get',
+    'quota*',
+    'reveal',
+    '!admin',
+    'x*',
+    'tenants.e*',
+    '!tenants.e*',
+  ]
+  expect(unknownPatterns(may, OPERATIONS)).toEqual(['!tenants.remove', 'tenant.get', 'x*', 'tenants.e*'])
   expect(unknownPatterns(['runtime', 'reveal'], [])).toEqual([])
 })
 
@@ -158,6 +175,7 @@ describe('a grant with a tenant limit', () => {
     expect(callable('acme')).toEqual([
       'tenants.get',
       'tenants.delete',
+      'tenants.erase',
       'quotas.check',
       'quotas.consume',
       'settings.reveal',

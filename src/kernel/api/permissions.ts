@@ -6,6 +6,7 @@
  *   `read`             a named pattern: all GET operations, except those that reveal secrets
  *   `!tenants.delete`  not this one. A denial wins over every other pattern
  *
+ * - A prefix does not permit operations of the scope `erase`: only `erase`, `admin`, `*` and their names do. A denied prefix denies them.
  * - A list without a permitting pattern permits nothing.
  * - A token with a tenant limit calls only operations below `/tenants/{id}`, of its tenants, which create no other tenant.
  * - Operations of the scope `any` are permitted for every token.
@@ -46,20 +47,21 @@ const withoutDenial = (pattern: string): string => (isDenial(pattern) ? pattern.
 
 type Subject = Pick<AnyOperation, 'name' | 'method' | 'scope'>
 
-/** @param pattern without `!` */
 function matches(pattern: string, operation: Subject): boolean {
-  const named = NAMED.get(pattern)
+  const plain = withoutDenial(pattern)
+  const named = NAMED.get(plain)
   if (named) return named(operation)
-  return pattern.endsWith('*') ? operation.name.startsWith(pattern.slice(0, -1)) : operation.name === pattern
+  if (!plain.endsWith('*')) return operation.name === plain
+  const isAllowed = operation.scope !== 'erase' || plain === '*' || isDenial(pattern)
+  return isAllowed && operation.name.startsWith(plain.slice(0, -1))
 }
 
 /** Whether one list of patterns permits an operation. */
 export function permits(patterns: readonly string[], operation: Subject): boolean {
-  const isMatched = (pattern: string) => matches(withoutDenial(pattern), operation)
   if (operation.scope === 'any') return true
   return (
-    patterns.some((pattern) => !isDenial(pattern) && isMatched(pattern)) &&
-    !patterns.some((pattern) => isDenial(pattern) && isMatched(pattern))
+    patterns.some((pattern) => !isDenial(pattern) && matches(pattern, operation)) &&
+    !patterns.some((pattern) => isDenial(pattern) && matches(pattern, operation))
   )
 }
 
@@ -74,10 +76,9 @@ export const permittedOperations = (
 
 /** Patterns that match no operation: mistakes, because a denial that matches nothing denies nothing. */
 export const unknownPatterns = (patterns: readonly string[], operations: readonly Subject[]): string[] =>
-  patterns.filter((pattern) => {
-    const plain = withoutDenial(pattern)
-    return !NAMED.has(plain) && !operations.some((operation) => matches(plain, operation))
-  })
+  patterns.filter(
+    (pattern) => !NAMED.has(withoutDenial(pattern)) && !operations.some((operation) => matches(pattern, operation)),
+  )
 
 /** Whether a list permits every operation, also of later versions. */
 export const isUnlimited = (patterns: readonly string[]): boolean =>

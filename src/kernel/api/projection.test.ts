@@ -26,7 +26,7 @@ const NewNote = z.strictObject({
   text: z.string().min(1).meta({ description: 'The `text` of the note' }),
   sizeBytes: z.int().min(1).optional(),
   isPinned: z.boolean().optional(),
-  labels: z.array(z.string()).optional(),
+  labels: z.array(z.string()).optional().describe('URLs of it'),
   metadata: z.record(z.string(), z.unknown()).optional(),
 })
 
@@ -203,7 +203,7 @@ describe('commandsOf', () => {
       { flags: '--text <text>', summary: 'the text of the note', required: true },
       { flags: '--size-bytes <size-bytes>' },
       { flags: '--is-pinned' },
-      { flags: '--labels <labels...>' },
+      { flags: '--labels <labels...>', summary: 'URLs of it' },
       { flags: '--metadata <json>' },
     ])
   })

@@ -160,7 +160,7 @@ function membersOf(part: Field['part'], schema: z.ZodType | undefined): Map<stri
       part,
       schema: schema.shape[name],
       isRequired: required.includes(name),
-      summary: description.charAt(0).toLowerCase() + description.slice(1).replaceAll('`', ''),
+      summary: lowerFirst(description).replaceAll('`', ''),
       placeholder: isSwitch ? '' : ` <${kind}>`,
       read: part === 'body' ? READERS[type] : undefined,
     }
@@ -184,5 +184,9 @@ const progressIn = (what: string, { terminal }: CommandInput): Progress => {
   const look = meter()
   return (done, total) => terminal.progress(`${number(done)} of ${number(total)} ${what}${paceText(look(done, total))}`)
 }
+
+/** Names such as PostgreSQL and URL keep their first letter. */
+const lowerFirst = (text: string): string =>
+  /^\w+[A-Z]/.test(text) ? text : text.charAt(0).toLowerCase() + text.slice(1)
 
 const kebab = (name: string): string => name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)

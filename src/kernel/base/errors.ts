@@ -91,8 +91,8 @@ export function defineError(code: string, status: number, title: string, respons
   return Object.assign(make as ErrorType, { ...type, ...response, matches })
 }
 
-/** Code of errors of a configuration, which a start throws. They are plain errors: no response has them. */
-export const CONFIGURATION = 'E_CONFIGURATION'
+/** A start or command cannot use its configuration. No response has it. */
+export const InvalidConfiguration = defineError('E_CONFIGURATION', 400, 'Invalid configuration')
 
 export const InvalidRequest = defineError('E_INVALID_REQUEST', 400, 'The request is not valid')
 export const NotFound = defineError('E_NOT_FOUND', 404, 'Not found')

@@ -9,6 +9,15 @@ export function parsed<Schema extends z.ZodType>(schema: Schema, value: unknown,
   throw invalid(validationErrorsOf(result.error, where))
 }
 
+/** The value as JSON text, undefined for a value without one, or `E_INVALID_REQUEST`, for example for a circular value. */
+export function toJson(value: unknown, path: string): string | undefined {
+  try {
+    return JSON.stringify(value)
+  } catch {
+    throw invalid([{ path, message: 'must be serialisable as JSON' }])
+  }
+}
+
 export const validationErrorsOf = (error: z.ZodError, where = ''): InputError[] =>
   error.issues.map((issue) => ({
     path: [where, ...issue.path.map(String)].filter(Boolean).join('.'),

@@ -3,7 +3,7 @@
  * - A wrong key is rejected before migrations. Beside a live process with another key it is a conflict of settings. Of several first starts with different keys, only one succeeds.
  * - A start with a former key encrypts the proof with the current key.
  */
-import { CONFIGURATION } from '../base/errors.ts'
+import { InvalidConfiguration, TenancyError } from '../base/errors.ts'
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from './database.ts'
 import { canDecrypt, type EncryptedColumn, existing } from './re-encrypt.ts'
@@ -20,10 +20,10 @@ const CONSTANT = 'tenantry'
 const PROOF: EncryptedColumn = { table: 'application_key', key: 'is_only', column: 'proof', binding: () => BINDING }
 
 /** None of the configured keys is the key of the backoffice. */
-export class WrongApplicationKey extends Error {
-  readonly code = CONFIGURATION
+export class WrongApplicationKey extends TenancyError {
   constructor() {
     super(
+      InvalidConfiguration,
       'The application keys (`appKey`, `oldAppKeys`) do not decrypt the secrets of this backoffice. Configure the key ' +
         'that encrypted them; docs/disaster-recovery.md describes the recovery from a lost key.',
     )

@@ -4,8 +4,12 @@
  */
 import type { Secrets } from '../crypto/crypto.ts'
 import type { Database } from './database.ts'
+import { pagesOf } from './pages.ts'
 
-const READ_AT_ONCE = 500
+interface Row {
+  readonly key: string
+  readonly encrypted: string
+}
 
 /** Where a part keeps encrypted values. An empty one was erased, as of a deleted webhook. */
 export interface EncryptedColumn {
@@ -38,15 +42,16 @@ export async function existing(database: Database, columns: readonly EncryptedCo
   return columns.filter(({ table, column }) => there.has(`${table}.${column}`))
 }
 
-/** Whether the key is there that it was encrypted with, and it was not altered. */
-export function canDecrypt(decrypt: () => unknown): boolean {
+/** Undefined if the key is missing that it was encrypted with, or it was altered. */
+export function decrypted<T>(decrypt: () => T): T | undefined {
   try {
-    decrypt()
-    return true
+    return decrypt()
   } catch {
-    return false
+    return undefined
   }
 }
+
+export const canDecrypt = (decrypt: () => unknown): boolean => decrypted(() => ({ plain: decrypt() })) !== undefined
 
 /** How many values they hold. */
 export async function countEncrypted(database: Database, columns: readonly EncryptedColumn[]): Promise<number> {
@@ -69,30 +74,22 @@ export async function reencryptColumn(
   onValue: () => void = () => undefined,
 ): Promise<ReencryptionResult> {
   const count = { resealed: 0, current: 0, failed: 0 }
-  for (let after: string | null = null; ; ) {
-    signal.throwIfAborted()
-    const { rows } = await database.sql(
-      `select ${key}::text as key, ${column} as encrypted from multitenancy.${table}
-       where ${column} <> '' and ($1::text is null or ${key}::text > $1) order by ${key}::text limit ${READ_AT_ONCE}`,
-      [after],
-    )
-    for (const row of rows as { key: string; encrypted: string }[]) {
-      if (secrets.isCurrent(row.encrypted)) count.current += 1
-      else count[await one(row)] += 1
-      onValue()
-    }
-    const last = rows.at(-1)
-    if (!last || rows.length < READ_AT_ONCE) return { table, column, ...count }
-    after = last.key
+  const rows = pagesOf<Row>(
+    database,
+    `select ${key}::text as key, ${column} as encrypted from multitenancy.${table}
+     where ${column} <> '' and ($1::text is null or ${key}::text > $1) order by ${key}::text`,
+    { first: [null], after: (row) => [row.key], signal },
+  )
+  for await (const row of rows) {
+    if (secrets.isCurrent(row.encrypted)) count.current += 1
+    else count[await one(row)] += 1
+    onValue()
   }
+  return { table, column, ...count }
 
-  async function one(row: { key: string; encrypted: string }): Promise<'resealed' | 'current' | 'failed'> {
-    let plain: string
-    try {
-      plain = secrets.decrypt(row.encrypted, binding(row.key))
-    } catch {
-      return 'failed'
-    }
+  async function one(row: Row): Promise<'resealed' | 'current' | 'failed'> {
+    const plain = decrypted(() => secrets.decrypt(row.encrypted, binding(row.key)))
+    if (plain === undefined) return 'failed'
     const { rows } = await database.sql(
       `update multitenancy.${table} set ${column} = $1 where ${key}::text = $2 and ${column} = $3 returning 1`,
       [secrets.encrypt(plain, binding(row.key)), row.key, row.encrypted],

@@ -5,16 +5,16 @@
  *   Ten rounds in changing order also detect a pooler that serves other clients at the same time or takes sessions in rotation.
  */
 import pg from 'pg'
-import { CONFIGURATION } from '../base/errors.ts'
+import { InvalidConfiguration, TenancyError } from '../base/errors.ts'
 
 const CONNECT_TIMEOUT_MS = 5_000
 const ROUNDS = 10
 
 /** The URL of the backoffice connects to a pooler that shares sessions. */
-export class SharedSessions extends Error {
-  readonly code = CONFIGURATION
+export class SharedSessions extends TenancyError {
   constructor() {
     super(
+      InvalidConfiguration,
       'The URL of the backoffice database connects to a pooler in transaction mode. Connect to PostgreSQL itself, or set ' +
         'pool_mode = session. Queries of tenants may use this pooler: set `placements.main.tenantUrl` and ' +
         '`placements.main.pooler`, see docs/pgbouncer.md.',

@@ -1,5 +1,5 @@
 /** Explains errors of PostgreSQL at a start: what to check in the configuration. Messages contain no URL, which has a password. */
-import { DependencyUnavailable, type TenancyError } from '../base/errors.ts'
+import { DependencyUnavailable, InvalidConfiguration, type TenancyError } from '../base/errors.ts'
 import { isDatabaseUnavailable, sqlState } from './availability.ts'
 import { isTlsFailure } from './tls-failure.ts'
 
@@ -39,7 +39,8 @@ export function unreachable(error: unknown): TenancyError | undefined {
 /** The error of a start, or a clearer one in its place. */
 export function explained(error: unknown): unknown {
   const hint = HINTS[sqlState(error) ?? '']
-  return hint ? withHint(error, hint) : (unreachable(error) ?? error)
+  if (hint) return InvalidConfiguration(`${textOf(error)}. ${hint}`, { cause: error })
+  return unreachable(error) ?? error
 }
 
 /** Adds a sentence to the message of an error, once. */

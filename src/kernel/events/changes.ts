@@ -3,7 +3,7 @@
  * the request are in the context. The audit log listens to it. A change in a tenant's transaction is posted to its outbox.
  */
 import { z } from 'zod'
-import { parsed } from '../base/validate.ts'
+import { parsed, toJson } from '../base/validate.ts'
 import { joinedOutbox } from '../outbox/joining.ts'
 import { eachEntry, type OutboxEntry, outboxEntry } from '../outbox/kinds.ts'
 import { type Events, event } from './events.ts'
@@ -29,15 +29,23 @@ export const ChangeRecorded = event(
 
 export type Change = z.input<typeof ChangeRecorded.own>
 
+/** A change as a caller gives it. Entries of the outbox from earlier releases may have empty texts. */
+const GivenChange = z.strictObject({
+  ...ChangeRecorded.own.shape,
+  action: z.string().min(1),
+  target: z.string().min(1),
+})
+
 const KIND = 'changes.record'
 
 /**
  * Records a change in the transaction in progress: that of the backoffice, or that of the tenant.
  *
- * @throws E_INVALID_REQUEST with each wrong member, such as `change.action`
+ * @throws E_INVALID_REQUEST with each wrong or unknown member, such as `change.action`, and for a change that is not JSON
  */
 export async function recordChange(events: Events, change: Change): Promise<void> {
-  const valid = parsed(ChangeRecorded.own, change, 'change')
+  toJson(change, 'change')
+  const valid = parsed(GivenChange, change, 'change')
   const outbox = joinedOutbox(change.tenantId)
   if (outbox) await outbox.post(KIND, valid)
   else await events.publish(ChangeRecorded, valid)

@@ -257,3 +257,18 @@ test('an invalid change is a problem with the path of each error', async () => {
     extras: { errors: [{ path: 'change.action' }, { path: 'change.target' }] },
   })
 })
+
+test('a change with empty texts or an unknown member, and one that is not JSON, is a problem', async () => {
+  const after: Record<string, unknown> = { total: 1 }
+  const whole = { action: 'notes.create', tenantId: 'acme', target: 'note:1', after }
+  const empty = recordChange(events, { ...whole, action: '', target: '', actor: 'ann' } as never)
+  await expect(empty).rejects.toMatchObject({
+    code: 'E_INVALID_REQUEST',
+    message: expect.stringMatching(/change\.action: .*change\.target: .*change: Unrecognized key: "actor"/),
+  })
+  after.itself = after
+  await expect(recordChange(events, whole)).rejects.toMatchObject({
+    code: 'E_INVALID_REQUEST',
+    message: 'change: must be serialisable as JSON',
+  })
+})

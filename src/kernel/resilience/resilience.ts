@@ -6,6 +6,7 @@
 import { z } from 'zod'
 import { DependencyUnavailable, TenancyError } from '../base/errors.ts'
 import type { Logger } from '../base/logger.ts'
+import { isDatabaseUnavailable } from '../database/availability.ts'
 import { writeFailure } from '../database/write-failures.ts'
 import { type Events, event } from '../events/events.ts'
 import type { Series } from '../metrics/metrics.ts'
@@ -130,6 +131,15 @@ export class Resilience {
       retryAfterSeconds: this.retryAfterSeconds,
       cause,
     })
+  }
+
+  /** Awaits a use of the backoffice without a policy. @throws E_DEPENDENCY_UNAVAILABLE if the backoffice is unavailable */
+  async whileAvailable<T>(work: Promise<T>): Promise<T> {
+    try {
+      return await work
+    } catch (error) {
+      throw isDatabaseUnavailable(error) ? this.rejection('database', error) : error
+    }
   }
 
   /** Reports that a policy took effect. Does not wait. */

@@ -140,7 +140,7 @@ export const operations = [
       name: 'tenant:flags:preview',
       arguments: ofFlag,
       options: {
-        bucketKeys: { flags: '--bucket-key <value...>', summary: 'values that decide, such as ids of users' },
+        bucketKeys: { flags: '--bucket-key <value...>', summary: 'value that decides, such as the id of a user' },
         enabled: 'as if it was on, for all contexts or for the percentage',
         disabled: { flags: '--disabled', summary: 'as if it was off' },
         rolloutPercent: {
@@ -220,7 +220,7 @@ export const operations = [
         bucketKey: { flags: '--bucket-key <value>', summary: 'bucketKey of the caller, such as the id of a user' },
         attributes: {
           flags: '--attribute <name=value...>',
-          summary: 'attribute of the context; can be repeated',
+          summary: 'attribute of the context',
           parse: attribute,
         },
       },

@@ -20,7 +20,6 @@ import { invalid, NotFound, TenancyError } from '../../kernel/base/errors.ts'
 import { isUuid } from '../../kernel/base/ids.ts'
 import { parsed } from '../../kernel/base/validate.ts'
 import { withTimeout } from '../../kernel/base/with-timeout.ts'
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { type Change, ChangeRecorded, recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import type { ImpersonatedRequest, ImpersonationAuthenticator } from '../../tenants/guard/impersonation-hook.ts'
@@ -126,12 +125,8 @@ export class Impersonations {
   /** The active session of a token; records nothing. @throws E_IMPERSONATION_INVALID, E_DEPENDENCY_UNAVAILABLE */
   async verify(tenantId: string, token: string): Promise<ActiveImpersonation> {
     const tokenHash = hashOf(token)
-    try {
-      const row = tokenHash === undefined ? undefined : await this.#sessions.find(tenantId, tokenHash)
-      return active(row)
-    } catch (error) {
-      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
-    }
+    if (tokenHash === undefined) return active(undefined)
+    return active(await this.#kernel.resilience.whileAvailable(this.#sessions.find(tenantId, tokenHash)))
   }
 
   /** Prepares the check of a route, once for all requests. Throws if no listener records changes: the audit log is disabled. */

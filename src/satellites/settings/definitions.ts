@@ -1,11 +1,12 @@
 /** Definitions of settings: a schema by name, and whether values are secrets. Values are JSON. */
 import { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
-import { parsed } from '../../kernel/base/validate.ts'
-import { type HostSchema, isSchema, toSchema, type ZodSchema } from '../../kernel/declarations/host-schema.ts'
+import { parsed, toJson } from '../../kernel/base/validate.ts'
+import { type HostSchema, isSchema, toMarkedSchema, type ZodSchema } from '../../kernel/declarations/host-schema.ts'
 
-/** Only whole values are encrypted. */
-const NESTED_SECRET = 'must have writeOnly: true at its top: a setting is a secret as a whole'
+const FORMS = 'must be a Zod schema, secret(schema), or a JSON Schema with supported keywords'
+/** An error of the schema could contain a part of the value. */
+const INVALID_SECRET = 'does not match the definition of the secret'
 const MAX_BYTES = 64 * 1024
 
 export const SettingName = z
@@ -33,12 +34,11 @@ export type SettingDefinition = HostSchema | Secret
 export type Definitions = Readonly<Record<string, SettingDefinition>>
 
 type SchemaOf<One> = One extends Secret<infer Schema> ? Schema : One extends ZodSchema ? One : z.ZodUnknown
-type InputOf<Schema extends ZodSchema> = z.input<Schema>
 type OutputOf<Schema extends ZodSchema> =
   undefined extends z.input<Schema> ? z.output<Schema> : z.output<Schema> | undefined
 
 /** Type of a value to set. */
-export type SettingInput<One> = Exclude<InputOf<SchemaOf<One>>, undefined>
+export type SettingInput<One> = Exclude<z.input<SchemaOf<One>>, undefined>
 /** Type of a value that is read; with `undefined` if its schema has no default. */
 export type SettingValue<One> = OutputOf<SchemaOf<One>>
 
@@ -57,37 +57,20 @@ export function definedSettings(define: Definitions): ReadonlyMap<string, Define
 }
 
 function schemaOf(name: string, given: SettingDefinition | undefined): Omit<Defined, 'name'> {
-  if (isSchema(given)) return { isSecret: false, schema: given }
   if (typeof given === 'object' && 'secret' in given && isSchema(given.secret)) {
     return { isSecret: true, schema: given.secret }
   }
-  const path = `settings.define.${name}`
-  const { data } = z.record(z.string(), z.unknown()).safeParse(given)
-  const { writeOnly = false, ...jsonSchema } = data ?? {}
-  if (typeof writeOnly !== 'boolean') throw invalid([{ path: `${path}.writeOnly`, message: 'must be true or false' }])
-  if (!writeOnly && hasWriteOnly(jsonSchema)) throw invalid([{ path, message: NESTED_SECRET }])
-  const schema = toSchema(
-    data && jsonSchema,
-    path,
-    'must be a Zod schema, secret(schema), or a JSON Schema with supported keywords',
-  )
-  return { isSecret: writeOnly, schema }
+  return toMarkedSchema(given, `settings.define.${name}`, FORMS)
 }
 
-/** Whether a part of a JSON Schema has `writeOnly`, other than `false`. An object is the schema of a property with this name. */
-const hasWriteOnly = (schema: unknown): boolean =>
-  isObject(schema) &&
-  (('writeOnly' in schema && schema.writeOnly !== false && !isObject(schema.writeOnly)) ||
-    Object.values(schema).some(hasWriteOnly))
-
-const isObject = (value: unknown): value is object => typeof value === 'object' && value !== null
-
 /** The JSON text of a valid value. @throws E_INVALID_REQUEST */
-export function toJson({ schema }: Defined, value: unknown, where = 'value'): string {
-  const text = JSON.stringify(value)
+export function toText({ schema, isSecret }: Defined, value: unknown, where = 'value'): string {
+  const text = toJson(value, where)
   if (text === undefined) throw invalid([{ path: where, message: 'must be a JSON value' }])
   if (Buffer.byteLength(text) > MAX_BYTES) throw invalid([{ path: where, message: 'must be at most 64 KiB of JSON' }])
-  parsed(schema, JSON.parse(text), where)
+  const plain: unknown = JSON.parse(text)
+  if (!isSecret) parsed(schema, plain, where)
+  else if (!schema.safeParse(plain).success) throw invalid([{ path: where, message: INVALID_SECRET }])
   return text
 }
 

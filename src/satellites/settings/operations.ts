@@ -1,18 +1,25 @@
 import { z } from 'zod'
+import { jsonOrText } from '../../kernel/api/option-values.ts'
+import { part } from '../../kernel/part.ts'
 import { TenantNotFound, TenantState } from '../../tenants/tenant/errors.ts'
 import { TenantId } from '../../tenants/tenant/tenant.ts'
 import { SettingName } from './definitions.ts'
 import { SettingNotFound, SettingUnusable } from './errors.ts'
-import { operation, resource } from './part.ts'
-import { Setting } from './settings.ts'
+import { Setting, type Settings } from './settings.ts'
+
+const { operation, resource } = part<Settings<any>>()
 
 const byName = z.object({ id: TenantId, name: SettingName })
 const tenant = { id: 'id of the tenant' }
 const setting = { ...tenant, name: 'name of the setting' }
-const settingResource = resource({
-  state: Setting,
-  lock: (settings, { id, name }: z.output<typeof byName>) => settings.lock(id, name),
-})
+const state = {
+  path: '/tenants/{id}/settings/{name}',
+  params: byName,
+  resource: resource({
+    state: Setting,
+    lock: (settings, { id, name }: z.output<typeof byName>) => settings.lock(id, name),
+  }),
+} as const
 
 export const operations = [
   operation({
@@ -29,11 +36,9 @@ export const operations = [
   operation({
     name: 'settings.get',
     method: 'GET',
-    path: '/tenants/{id}/settings/{name}',
+    ...state,
     summary: "Read a tenant's setting: the value of the tenant, of its plan, or the default",
-    params: byName,
     reply: Setting,
-    resource: settingResource,
     errors: [TenantNotFound, SettingNotFound],
     scope: 'runtime',
     command: { name: 'tenant:settings:show', arguments: setting },
@@ -42,12 +47,10 @@ export const operations = [
   operation({
     name: 'settings.set',
     method: 'PUT',
-    path: '/tenants/{id}/settings/{name}',
+    ...state,
     summary: "Set a tenant's setting",
-    params: byName,
     body: z.strictObject({ value: z.unknown().meta({ description: 'Must match the definition of the setting' }) }),
     reply: Setting,
-    resource: settingResource,
     errors: [TenantNotFound, TenantState, SettingNotFound],
     command: {
       name: 'tenant:settings:set',
@@ -59,11 +62,9 @@ export const operations = [
   operation({
     name: 'settings.delete',
     method: 'DELETE',
-    path: '/tenants/{id}/settings/{name}',
+    ...state,
     summary: "Delete a tenant's value of a setting; that of its plan or the default applies",
-    params: byName,
     reply: z.void(),
-    resource: settingResource,
     errors: [TenantNotFound, TenantState, SettingNotFound],
     command: { name: 'tenant:settings:delete', arguments: setting },
     handle: (settings, { params: { id, name } }) => settings.delete(id, name),
@@ -71,9 +72,9 @@ export const operations = [
   operation({
     name: 'settings.reveal',
     method: 'POST',
+    params: byName,
     path: '/tenants/{id}/settings/{name}/reveal',
     summary: "Read a tenant's setting with the value of a secret; each call is an audit entry",
-    params: byName,
     body: z.strictObject({}),
     bodyOptional: true,
     reply: z
@@ -86,11 +87,3 @@ export const operations = [
     handle: (settings, { params: { id, name } }) => settings.reveal(id, name),
   }),
 ]
-
-function jsonOrText(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return text
-  }
-}

@@ -298,6 +298,33 @@ describe('definitions', () => {
     expect(await json.get(id, 'json.key')).toBe(SECRET)
   })
 
+  test('errors of secrets contain no part of the value', async () => {
+    const define = {
+      'mail.account': secret(z.strictObject({ user: z.string() })),
+      keys: secret(z.record(z.string(), z.int())),
+    }
+    const { settings: service } = await opened.open({ satellites: [settings({ define })] as any, plans: undefined })
+    const id = await newTenant()
+    for (const [name, value] of [
+      ['mail.account', { user: 'ann', [SECRET]: 1 }],
+      ['keys', { [SECRET]: SECRET }],
+    ] as const) {
+      await expect((service as any).set(id, name, value)).rejects.toMatchObject({
+        code: 'E_INVALID_REQUEST',
+        message: 'value: does not match the definition of the secret',
+        extras: { errors: [{ path: 'value' }] },
+      })
+    }
+  })
+
+  test('circular values are rejected', async () => {
+    const value: Record<string, unknown> = {}
+    value.itself = value
+    await expect(tenancy.settings.set(await newTenant(), 'mail.from', value as any)).rejects.toMatchObject({
+      message: 'value: must be serialisable as JSON',
+    })
+  })
+
   test.each([
     [{ 'no name': z.string() }, 'settings.define.no name: must have letters'],
     [{ port: { type: 'nope' } }, 'settings.define.port: must be a Zod schema, secret(schema), or a JSON Schema'],

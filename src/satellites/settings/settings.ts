@@ -3,19 +3,17 @@
  *
  *   value of the tenant ── else ──► `plans.<plan>.settings` ── else ──► default of the schema
  *
- * - The cached values of a tenant belong to the registry's cache entry of the tenant. So the registry's notification invalidates them in
- *   all processes, and without notifications they live for five seconds. Secrets are cached encrypted.
+ * - Values are cached with the registry's entry of their tenant (cached-with-tenant.ts). Secrets are cached encrypted.
  * - A write locks its tenant and commits with its audit entry, its event and its notifications.
  * - A stored value that cannot be decrypted, or no longer matches its definition, is an error and never replaced by a default.
  */
 import { z } from 'zod'
-import { withoutDeadline } from '../../kernel/base/deadline.ts'
 import { invalid } from '../../kernel/base/errors.ts'
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
+import { Listeners } from '../../kernel/events/listeners.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
+import { CachedWithTenant } from '../../tenants/registry/cached-with-tenant.ts'
 import { lockExistingTenant, lockTenant } from '../../tenants/registry/tenant-assertions.ts'
-import { tenantNotFound } from '../../tenants/tenant/errors.ts'
 import type { Tenants } from '../../tenants/tenants.ts'
 import {
   type Defined,
@@ -23,7 +21,7 @@ import {
   fallbackOf,
   type SettingInput,
   type SettingValue,
-  toJson,
+  toText,
 } from './definitions.ts'
 import { SettingNotFound, SettingUnusable } from './errors.ts'
 import { SettingChanged } from './events.ts'
@@ -63,14 +61,14 @@ export class Settings<Define extends Definitions = Definitions> {
   readonly kernel: Kernel
   readonly defined: ReadonlyMap<string, Defined>
   readonly #tenants: Tenants
-  /** By cache entry of the registry. */
-  readonly #cached = new WeakMap<object, Promise<Rows>>()
-  readonly #listeners = new Set<SettingListener>()
+  readonly #cached: CachedWithTenant<Rows>
+  readonly #changes = new Listeners<Parameters<SettingListener>>()
 
   constructor(kernel: Kernel, tenants: Tenants, defined: ReadonlyMap<string, Defined>) {
     this.kernel = kernel
     this.defined = defined
     this.#tenants = tenants
+    this.#cached = new CachedWithTenant(tenants.registry, (tenantId) => this.#read(tenantId))
   }
 
   /** Checks the settings of plans, and listens to changes of other processes. @throws E_INVALID_REQUEST */
@@ -81,12 +79,10 @@ export class Settings<Define extends Definitions = Definitions> {
         const defined = this.defined.get(name)
         if (!defined) throw invalid([{ path, message: 'is not a defined setting' }])
         if (defined.isSecret) throw invalid([{ path, message: 'must not be a secret: plans are not encrypted' }])
-        toJson(defined, value, path)
+        toText(defined, value, path)
       }
     }
-    const emit: SettingListener = (...change) => {
-      for (const listener of this.#listeners) listener(...change)
-    }
+    const emit: SettingListener = (...change) => this.#changes.emit(...change)
     await this.kernel.database.listen(CHANNEL, (change) => emit(...change.split(' ')), emit)
   }
 
@@ -98,14 +94,10 @@ export class Settings<Define extends Definitions = Definitions> {
    */
   async get<Name extends keyof Define & string>(tenantId: string, name: Name): Promise<SettingValue<Define[Name]>> {
     const defined = this.#definition(name)
-    const { registry, plans } = this.#tenants
-    const located = registry.peek(tenantId) ?? (await registry.find(tenantId))
-    if (!located) throw tenantNotFound(tenantId)
-    const row = (await this.#rowsOf(located, tenantId)).get(name)
-    const value = row
-      ? this.#valueOf(defined, row)
-      : fallbackOf(defined, (await plans.resolve(located.tenant)).settings)
-    return value as SettingValue<Define[Name]>
+    const { tenant, value: rows } = await this.#cached.get(tenantId)
+    const row = rows.get(name)
+    const ofPlan = async () => (await this.#tenants.plans.resolve(tenant)).settings
+    return (row ? this.#valueOf(defined, row) : fallbackOf(defined, await ofPlan())) as SettingValue<Define[Name]>
   }
 
   /** All defined settings of a tenant, by name, without secrets. Works for deleted tenants. @throws E_TENANT_NOT_FOUND */
@@ -138,7 +130,7 @@ export class Settings<Define extends Definitions = Definitions> {
     name: Name,
     value: SettingInput<Define[Name]>,
   ): Promise<Setting> {
-    const json = toJson(this.#definition(name), value)
+    const json = toText(this.#definition(name), value)
     await this.#change(tenantId, name, json)
     return this.describe(tenantId, name)
   }
@@ -160,8 +152,7 @@ export class Settings<Define extends Definitions = Definitions> {
 
   /** Receives every change of settings by any process. Then `get` returns the new value. Returns a function that unsubscribes. */
   onChange(listener: SettingListener): () => void {
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
+    return this.#changes.subscribe(listener)
   }
 
   #definition(name: string): Defined {
@@ -180,7 +171,13 @@ export class Settings<Define extends Definitions = Definitions> {
       const before = (await this.#read(tenantId)).get(name)
       if (json === undefined ? !before : before && holds(defined, before, json, secrets)) return
       const after = json === undefined ? undefined : encoded(defined, tenantId, json, secrets)
-      await this.#write(tenantId, name, after && { ...after, updatedAt: clock.now() })
+      const query = database.query<SettingTables>()
+      await query.deleteFrom('settings').where('tenantId', '=', tenantId).where('name', '=', name).execute()
+      if (after)
+        await query
+          .insertInto('settings')
+          .values({ ...after, updatedAt: clock.now() })
+          .execute()
       const isReplaced = defined.isSecret && before && after ? { isReplaced: true } : {}
       await recordChange(events, {
         action: after ? 'settings.set' : 'settings.delete',
@@ -195,12 +192,6 @@ export class Settings<Define extends Definitions = Definitions> {
     })
   }
 
-  async #write(tenantId: string, name: string, row: SettingRow | undefined): Promise<void> {
-    const query = this.kernel.database.query<SettingTables>()
-    await query.deleteFrom('settings').where('tenantId', '=', tenantId).where('name', '=', name).execute()
-    if (row) await query.insertInto('settings').values(row).execute()
-  }
-
   #valueOf(defined: Defined, row: SettingRow): unknown {
     const json = decoded(row, this.kernel.secrets)
     if (json !== undefined && matches(defined, row, json)) return defined.schema.parse(JSON.parse(json))
@@ -208,24 +199,11 @@ export class Settings<Define extends Definitions = Definitions> {
     throw SettingUnusable(`Setting "${row.name}" of tenant "${row.tenantId}" ${reason}. Set it again, or delete it.`)
   }
 
-  /** Concurrent callers share a load. In a transaction, the registry returns a new entry each time. */
-  #rowsOf(located: object, tenantId: string): Promise<Rows> {
-    const cached = this.#cached.get(located)
-    if (cached) return cached
-    const loading = withoutDeadline(() => this.#read(tenantId))
-    this.#cached.set(located, loading)
-    loading.catch(() => this.#cached.delete(located))
-    return loading
-  }
-
   /** @throws E_DEPENDENCY_UNAVAILABLE */
   async #read(tenantId: string): Promise<Rows> {
-    try {
-      const { rows } = await this.kernel.database.sql(READ, [tenantId])
-      return new Map((rows as SettingRow[]).map((row) => [row.name, row]))
-    } catch (error) {
-      throw isDatabaseUnavailable(error) ? this.kernel.resilience.rejection('database', error) : error
-    }
+    const { database, resilience } = this.kernel
+    const { rows } = await resilience.whileAvailable(database.sql(READ, [tenantId]))
+    return new Map((rows as SettingRow[]).map((row) => [row.name, row]))
   }
 }
 

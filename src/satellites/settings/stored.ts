@@ -1,5 +1,6 @@
 /** Stored values of settings: JSON, encrypted for secrets. */
 import type { Secrets } from '../../kernel/crypto/crypto.ts'
+import { decrypted } from '../../kernel/database/re-encrypt.ts'
 import type { Defined } from './definitions.ts'
 import type { SettingRow } from './tables.ts'
 
@@ -20,11 +21,7 @@ export function encoded({ name, isSecret }: Defined, tenantId: string, json: str
 /** Undefined for a secret that cannot be decrypted. */
 export function decoded({ tenantId, name, value, secret }: Stored, secrets: Secrets): string | undefined {
   if (secret === null) return value ?? undefined
-  try {
-    return secrets.decrypt(secret, bindingOf(`${tenantId} ${name}`))
-  } catch {
-    return undefined
-  }
+  return decrypted(() => secrets.decrypt(secret, bindingOf(`${tenantId} ${name}`)))
 }
 
 /** A value that was stored as a secret under a former definition does not match, and the reverse. */

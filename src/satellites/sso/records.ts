@@ -10,7 +10,6 @@
 import type { z } from 'zod'
 import { invalid } from '../../kernel/base/errors.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { lockExistingTenant, lockTenant } from '../../tenants/registry/tenant-assertions.ts'
@@ -183,12 +182,9 @@ export class SsoRecords {
   /** @throws E_DEPENDENCY_UNAVAILABLE */
   async #find(tenantId: string): Promise<{ readonly row: SsoRow | undefined } | undefined> {
     if (!TENANT_ID.test(tenantId)) return undefined
-    try {
-      const [row] = (await this.#kernel.database.sql(FIND, [tenantId])).rows
-      return row && { row: row.version === null ? undefined : row }
-    } catch (error) {
-      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
-    }
+    const { database, resilience } = this.#kernel
+    const [row] = (await resilience.whileAvailable(database.sql(FIND, [tenantId]))).rows
+    return row && { row: row.version === null ? undefined : row }
   }
 
   /** Locks the path of the callback until the transaction ends. */

@@ -21,7 +21,7 @@ import { accepted, filled, ofWebhook, type Side, webhookId } from './sides.ts'
 
 const TestRequest = z.strictObject({ event: EventName.optional().describe('Default `webhook.test`') })
 
-const EVENTS = { flags: '--event <name...>', summary: 'name, prefix.* or *; can be repeated' }
+const EVENTS = { flags: '--event <name...>', summary: 'name, prefix.* or *' }
 
 function withSwitches({ disabled, bare, ...body }: Readonly<Record<string, any>>): unknown {
   if (disabled && body.enabled) throw invalid([{ path: 'enabled', message: 'Give either --enabled or --disabled.' }])

@@ -2,7 +2,6 @@
 import type { z } from 'zod'
 import type { PageOf } from '../../kernel/api/page.ts'
 import { parsed } from '../../kernel/base/validate.ts'
-import { isDatabaseUnavailable } from '../../kernel/database/database.ts'
 import { recordChange } from '../../kernel/events/changes.ts'
 import type { QueueCounts } from '../../kernel/jobs/jobs.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
@@ -239,9 +238,7 @@ export class Webhooks<N extends EventNames = EventNames> {
   async retry(signal?: AbortSignal, onSent: () => void = () => undefined): Promise<number> {
     const remove = this.#workers.onSettled(onSent)
     try {
-      return await this.#worker.pass(signal)
-    } catch (error) {
-      throw isDatabaseUnavailable(error) ? this.#kernel.resilience.rejection('database', error) : error
+      return await this.#kernel.resilience.whileAvailable(this.#worker.pass(signal))
     } finally {
       remove()
     }

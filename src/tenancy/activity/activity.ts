@@ -14,6 +14,7 @@ import { currentContext, type Grant } from '../../kernel/base/context.ts'
 import { defineError } from '../../kernel/base/errors.ts'
 import type { ChangeRecorded } from '../../kernel/events/changes.ts'
 import type { EventOf } from '../../kernel/events/events.ts'
+import { Listeners } from '../../kernel/events/listeners.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { SESSIONS_CHANNEL, TOKENS_CHANNEL } from '../tokens/channels.ts'
 import { type ActivityChange, type MayRead, readsOf } from './change.ts'
@@ -48,7 +49,7 @@ export class Activity {
   readonly #mayRead: MayRead
   /** With the id of the caller. */
   readonly #streams = new Map<ActivityStream, string>()
-  readonly #listeners = new Set<ActivityListener>()
+  readonly #listeners = new Listeners<Parameters<ActivityListener>>()
   /** The first one has the oldest known position. */
   #recent: Position[] = [gap()]
 
@@ -134,8 +135,7 @@ export class Activity {
 
   /** Calls `listener` with each change of any process. Returns a function that ends it. */
   listen(listener: ActivityListener): () => void {
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
+    return this.#listeners.subscribe(listener)
   }
 
   /** One function, so that the changes of a transaction are collected. */
@@ -162,7 +162,7 @@ export class Activity {
     this.#recent.push(position)
     if (this.#recent.length > MAX_RECENT) this.#recent.shift()
     for (const stream of this.#streams.keys()) stream.push(position)
-    for (const listener of this.#listeners) listener(position.change)
+    this.#listeners.emit(position.change)
   }
 }
 

@@ -75,6 +75,8 @@ describe('operations', () => {
     ['read'],
     ['tenants.*'],
     ['tenants.delete'],
+    ['tenants.erase'],
+    ['erase'],
     ['t*'],
     ['tenants.get', 'plans.list'],
     ['admin', '!tenants.delete'],

@@ -55,8 +55,8 @@ export const tokenOperations = [
       summary: 'Create an API token; prints it, this once',
       arguments: { name: 'name in the audit log; unique' },
       options: {
-        may: "permitted operations: names, prefixes with *, admin, read, runtime, reveal; '!tenants.delete' denies; can be repeated",
-        tenants: 'limit to this tenant; can be repeated',
+        may: "permitted operations: names, prefixes with *, admin, read, runtime, reveal, erase; '!tenants.delete' denies",
+        tenants: 'limit to this tenant',
         expiresAt: 'end of the token, such as 2027-01-31T00:00:00Z; default: none',
       },
     },

@@ -69,7 +69,7 @@ export const operations = [
       summary: 'Carry out one operation for many tenants, as a job that any process continues',
       arguments: { operation: `one of ${BULK_OPERATIONS.join(', ')}` },
       options: {
-        tenantIds: { flags: '--tenant <id...>', summary: 'a tenant; can be repeated' },
+        tenantIds: { flags: '--tenant <id...>', summary: 'a tenant' },
         filter: {
           flags: '--filter <query>',
           summary: 'in place of tenants: a query of tenant:list, such as status=active&q=eu-',

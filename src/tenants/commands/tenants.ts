@@ -54,7 +54,7 @@ export const commands = [
     ],
     run: async ({ installation, erasures }, input) => {
       const { args, options, terminal, signal } = input
-      if (options.now && args.id === undefined) throw invalid([{ path: 'id', message: 'is required with --now' }])
+      assertOptionsOfPurge(input)
       if (options.now && options.dryRun) return terminal.table(planned(await erasures.plan(args.id ?? '')))
       if (options.now) return erase?.run(erasures, input)
       const chosen = args.id ? [args.id] : await Array.fromAsync(installation.expired())
@@ -115,6 +115,21 @@ export const commands = [
     },
   }),
 ]
+
+const REQUIRED_TO_ERASE = ['confirm', 'reason'] as const
+const ONLY_TO_ERASE = [...REQUIRED_TO_ERASE, 'billing', 'detach'] as const
+
+function assertOptionsOfPurge({ args, options }: Pick<CommandInput, 'args' | 'options'>): void {
+  const given = (name: string) => options[name] !== undefined
+  if (!options.now) {
+    const ignored = ONLY_TO_ERASE.find(given)
+    if (ignored) throw invalid([{ path: ignored, message: 'requires --now' }])
+    return
+  }
+  if (args.id === undefined) throw invalid([{ path: 'id', message: 'is required with --now' }])
+  const missing = options.dryRun ? undefined : REQUIRED_TO_ERASE.find((name) => !given(name))
+  if (missing) throw invalid([{ path: missing, message: 'is required with --now' }])
+}
 
 const planned = (plan: Awaited<ReturnType<Erasures['plan']>>) =>
   plan.flatMap(({ system, found }) =>

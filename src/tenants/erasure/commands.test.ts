@@ -40,14 +40,25 @@ test('tenant:purge --now --dry-run lists what exists, and changes nothing', asyn
 
 test.each([
   ['an id', [], /id: is required with --now/],
-  ['a confirmation', ['planned', '--reason', 'x'], /confirm/],
+  ['a confirmation', ['planned', '--reason', 'x'], /confirm: is required with --now/],
   ['the id as confirmation', ['planned', '--confirm', 'other', '--reason', 'x'], /confirm must be equal to the id/],
-  ['a reason', ['planned', '--confirm', 'planned'], /reason/],
+  ['a reason', ['planned', '--confirm', 'planned'], /reason: is required with --now/],
 ])('tenant:purge --now without %s fails', async (_what, args, message) => {
   const { code, stderr } = await tenantry.run('tenant:purge', ...args, '--now')
   expect(stderr).toMatch(message)
   expect(code).toBe(2)
 })
+
+test.each([['--confirm', 'planned'], ['--reason', 'x'], ['--billing', 'delete'], ['--detach']])(
+  'tenant:purge without --now rejects %s',
+  async (...option) => {
+    const { code, stderr } = await tenantry.run('tenant:purge', 'planned', ...option)
+    expect({ code, stderr }).toEqual({
+      code: 2,
+      stderr: expect.stringContaining(`${option[0].slice(2)}: requires --now`),
+    })
+  },
+)
 
 test('tenant:erasure:report of a tenant without an erasure fails', async () => {
   const { code, stderr } = await tenantry.run('tenant:erasure:report', 'planned')

@@ -113,6 +113,13 @@ describe('job', () => {
     ])
   })
 
+  test('rejects invalid and unknown options', () => {
+    for (const [name, value] of Object.entries({ onUnusable: 'never', central: 1, data: 'data', centrl: true })) {
+      const invalid = { code: 'E_INVALID_REQUEST', message: expect.stringContaining(name) }
+      expect(() => job({ [name]: value } as object)).toThrow(expect.objectContaining(invalid))
+    }
+  })
+
   test('rejects jobs of suspended and unknown tenants with onUnusable: retry', async () => {
     const retrying = job({ onUnusable: 'retry' })
     await expect(retrying({ data: sent('asleep') })).rejects.toMatchObject({ code: 'E_TENANT_SUSPENDED' })

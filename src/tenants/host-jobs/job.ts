@@ -7,9 +7,11 @@
  *             └─► not ready, in maintenance, database unavailable ─► rejected: the queue repeats the job
  *             └─► usable ─► the host's handler
  */
+import { z } from 'zod'
 import { enterContext } from '../../kernel/base/context.ts'
 import { tenancyErrorOf } from '../../kernel/base/errors.ts'
 import type { Logger } from '../../kernel/base/logger.ts'
+import { parsed } from '../../kernel/base/validate.ts'
 import type { Tenant } from '../handles/handle.ts'
 import type { Scope } from '../handles/tenant-context.ts'
 import { TenantIsSuspended, TenantNotFound, TenantNotIdentified } from '../tenant/errors.ts'
@@ -32,6 +34,12 @@ export interface JobOptions<Job = any> {
   readonly central?: boolean
 }
 
+const Options = z.strictObject({
+  data: z.custom<(job: any) => unknown>((value) => typeof value === 'function', 'must be a function').optional(),
+  onUnusable: z.enum(['skip', 'retry']).default('skip'),
+  central: z.boolean().default(false),
+})
+
 /** The function for the worker of a queue. Further arguments of the queue reach the handler. */
 export type JobHandler<Job, Result, Rest extends readonly unknown[]> = (
   job: Job,
@@ -47,12 +55,9 @@ export interface JobDependencies {
 export function createJob<Job, Result, Rest extends readonly unknown[]>(
   { scope, tenants, log }: JobDependencies,
   work: (job: Job, tenant: Tenant | undefined, ...rest: Rest) => Result | Promise<Result>,
-  {
-    data = (job) => (job as { readonly data?: unknown }).data,
-    onUnusable = 'skip',
-    central = false,
-  }: JobOptions<Job> = {},
+  options: JobOptions<Job> = {},
 ): JobHandler<Job, Result, Rest> {
+  const { data = (job: any) => job.data, onUnusable, central } = parsed(Options, options)
   const inTenant = async (tenantId: string, job: Job, rest: Rest): Promise<Result | undefined> => {
     try {
       return await scope.run(tenantId, (tenant) => work(job, tenant, ...rest))

@@ -7,6 +7,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import type { Kysely } from 'kysely'
+import { InvalidConfiguration } from '../../kernel/base/errors.ts'
 
 type Step = (db: Kysely<any>) => Promise<void>
 
@@ -33,7 +34,8 @@ export async function readTenantMigrations(folder: string): Promise<TenantMigrat
   const migrations = await Promise.all(files.map((file) => readMigration(resolve(folder), file)))
   const numbers = migrations.map(numberOf)
   const repeated = numbers.find((number, index) => numbers.indexOf(number) !== index)
-  if (repeated !== undefined) throw new Error(`two migrations in ${folder} have the number ${repeated}`)
+  if (repeated !== undefined)
+    throw InvalidConfiguration(`Two migrations in ${resolve(folder)} have the number ${repeated}. Rename one of them.`)
   return migrations.sort((one, other) => numberOf(one) - numberOf(other))
 }
 
@@ -43,7 +45,7 @@ async function namesIn(folder: string): Promise<string[]> {
   } catch (error) {
     if (!['ENOENT', 'ENOTDIR'].includes((error as NodeJS.ErrnoException).code ?? '')) throw error
     const path = resolve(folder)
-    throw new Error(
+    throw InvalidConfiguration(
       `The folder of migrations ${path} was not found. Create it, or correct \`migrations\`: a relative path starts at the working directory.`,
       { cause: error },
     )
@@ -54,13 +56,16 @@ const numberOf = ({ name }: TenantMigration): number => Number.parseInt(name, 10
 
 async function readMigration(folder: string, file: string): Promise<TenantMigration> {
   const [, name, kind] = FILE_NAME.exec(file) ?? []
-  if (!name) throw new Error(`${join(folder, file)}: the name of a migration must be NNNN_name.sql or NNNN_name.ts`)
+  if (!name)
+    throw InvalidConfiguration(
+      `Migration ${join(folder, file)} must have a name such as 0001_notes.sql or 0001_notes.ts.`,
+    )
   const path = join(folder, file)
   const text = await readFile(path, 'utf8')
   const checksum = createHash('sha256').update(text).digest('hex')
   if (kind === 'sql') return { name, checksum, ...sections(text, path) }
   const { up, down } = await import(pathToFileURL(path).href)
-  if (typeof up !== 'function') throw new Error(`${path}: exports no function up(db)`)
+  if (typeof up !== 'function') throw InvalidConfiguration(`Migration ${path} must export a function up(db).`)
   return { name, checksum, up, down }
 }
 
@@ -72,6 +77,8 @@ function sections(text: string, path: string): { up: string; down?: string } {
   }
   const up = section('up')
   if (before.replace(/--.*$/gm, '').trim() || !up)
-    throw new Error(`${path}: starts with "-- up", and can have a section "-- down"`)
+    throw InvalidConfiguration(
+      `Migration ${path} must start with the line \`-- up\`, followed by its statements. A section \`-- down\` is optional.`,
+    )
   return { up, down: section('down') || undefined }
 }

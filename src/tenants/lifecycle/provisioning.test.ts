@@ -233,14 +233,17 @@ describe('migrations', () => {
         expect(await tablesOf(id)).toEqual(['first', 'last', 'second'])
       })
       for (const [name, text, fault] of [
-        ['0003-dashed.sql', '-- up\nselect 1', 'NNNN_name.sql'],
+        ['0003-dashed.sql', '-- up\nselect 1', 'must have a name such as 0001_notes.sql'],
         ['00001_again.sql', '-- up\nselect 1', 'have the number 1'],
-        ['0004_empty.sql', '-- down\nselect 1', 'starts with "-- up"'],
-        ['0004_early.sql', 'select 1;\n-- up\nselect 1', 'starts with "-- up"'],
-        ['0004_none.ts', 'export const down = 1', 'exports no function up(db)'],
+        ['0004_empty.sql', '-- down\nselect 1', 'must start with the line `-- up`'],
+        ['0004_early.sql', 'select 1;\n-- up\nselect 1', 'must start with the line `-- up`'],
+        ['0004_none.ts', 'export const down = 1', 'must export a function up(db)'],
       ] as const) {
         await write(name, text)
-        await expect(readTenantMigrations(folder)).rejects.toThrow(fault)
+        await expect(readTenantMigrations(folder)).rejects.toMatchObject({
+          code: 'E_CONFIGURATION',
+          message: expect.stringContaining(fault),
+        })
         await rm(join(folder, name))
       }
     } finally {

@@ -109,7 +109,7 @@ export const migrationRunOperations = [
       name: 'tenant:migrate:start',
       summary: 'Run pending migrations as a job that any worker continues',
       options: {
-        tenantIds: { flags: '--tenant <id...>', summary: 'a tenant; can be repeated; default: all' },
+        tenantIds: { flags: '--tenant <id...>', summary: 'a tenant; default: all' },
         verify: { flags: '--verify', summary: 'query every storage, including those recorded as up to date' },
         retries: {
           flags: '--retries <count>',

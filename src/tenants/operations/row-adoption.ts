@@ -59,7 +59,7 @@ export const rowAdoptionOperations = [
         baseline: 'last of the migrations whose result the tables have',
         acceptDifferences: {
           flags: '--accept-differences <object...>',
-          summary: 'objects that may differ, as named by the plan',
+          summary: 'object that may differ, as named by the plan',
         },
         digest: {
           summary: 'digest of the plan to execute; default: that of the plan which is printed',

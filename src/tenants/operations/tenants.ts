@@ -93,7 +93,7 @@ export const operations = [
         id: 'your own id; default: a UUIDv7',
         plan: 'plan, written to metadata.plan',
         metadata: 'a JSON object',
-        domains: { flags: '--domain <domain...>', summary: 'host names of the tenant' },
+        domains: { flags: '--domain <domain...>', summary: 'host name of the tenant' },
         isolation: { flags: '--isolation <driver>', summary: 'isolation driver' },
         placement: { flags: '--placement <name>', summary: 'PostgreSQL server' },
       },

@@ -5,6 +5,7 @@
 import { type Actor, type Context, currentContext } from '../../kernel/base/context.ts'
 import { invalid } from '../../kernel/base/errors.ts'
 import { uuidv7 } from '../../kernel/base/ids.ts'
+import { toJson } from '../../kernel/base/validate.ts'
 import type { Secrets } from '../../kernel/crypto/crypto.ts'
 import { isValidPostgresJson } from '../../kernel/database/postgres-text.ts'
 import type { Tracing } from '../../kernel/resilience/tracing.ts'
@@ -29,7 +30,7 @@ export function newEntry(
   content: object,
 ): NewEntry {
   const id = uuidv7()
-  const payload = toJson(content)
+  const payload = toJson(content, 'payload') ?? ''
   if (!isValidPostgresJson(currentContext())) {
     throw invalid([{ path: 'context', message: 'must not contain NUL or an unpaired surrogate' }])
   }
@@ -53,11 +54,3 @@ export const withoutMac = (tenantId: string): Context => ({ requestId: null, act
 
 const signed = ({ id, tenantId, kind, payload, context }: Omit<PostedEntry, 'mac' | 'postedAt'>): string =>
   JSON.stringify([id, tenantId, kind, payload, context])
-
-function toJson(content: object): string {
-  try {
-    return JSON.stringify(content)
-  } catch {
-    throw invalid([{ path: 'payload', message: 'must be serialisable as JSON' }])
-  }
-}

@@ -26,7 +26,7 @@ export const text = {
   nameHint: 'Unique. The audit log shows it: the name of a person or a program.',
   may: 'Permits',
   mayHint:
-    'One pattern in each line: an operation, a prefix such as tenants.*, or admin, read, runtime, reveal. A pattern after ! denies: !tenants.delete.',
+    'One pattern in each line: an operation, a prefix such as tenants.*, or admin, read, runtime, reveal, erase. A pattern after ! denies: !tenants.delete.',
   tenants: 'Limit to tenants',
   tenantsHint: 'One id in each line. Empty: all tenants.',
   expiresAt: 'Expires',

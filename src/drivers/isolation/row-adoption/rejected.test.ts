@@ -22,8 +22,8 @@ test.each<readonly [string, string, RegExp]>([
     'update tasks set project_id = 1',
     /refers from rows of app\.tasks to rows of app\.projects/,
   ],
-  ['a table without the column', 'create table log (line text)', /"app"."log" has no column "org_id"/],
-  ['a column of another type', 'alter table tasks alter org_id type bigint', /"app"."tasks" "org_id" is bigint/],
+  ['a table without the column', 'create table log (line text)', /"app"."log": has no column "org_id"/],
+  ['a column of another type', 'alter table tasks alter org_id type bigint', /"app"."tasks": "org_id" is bigint/],
   [
     'a policy that all roles have',
     'create policy everyone on tasks using (true)',
@@ -37,12 +37,12 @@ test.each<readonly [string, string, RegExp]>([
   [
     'a view with the rights of its owner',
     'create view every as select * from tasks',
-    /view "app"."every" reads with the rights of its owner/,
+    /view "app"."every": reads with the rights of its owner/,
   ],
   [
     'a materialized view',
     'create materialized view every as select * from tasks',
-    /materialized view "app"."every" row level security does not apply/,
+    /materialized view "app"."every": row level security does not apply/,
   ],
   [
     'a SECURITY DEFINER function',
@@ -96,7 +96,9 @@ test('the plan warns of keys and foreign keys without the tenant column, and of 
   const { warnings } = await rows.plan({ acceptDifferences: ['index tasks_org'] })
   expect(warnings).toEqual(
     expect.arrayContaining([
-      expect.stringContaining('the key "tasks_pkey" reveals whether another tenant has a value'),
+      expect.stringContaining(
+        'the table "app"."tasks": the key "tasks_pkey" reveals whether another tenant has a value',
+      ),
       expect.stringContaining('the foreign key "tasks_project_id_fkey" reveals'),
       expect.stringContaining('no index of app.tasks begins with "org_id"'),
       expect.stringContaining(`the role "${rows.role}" keeps its rights on rows`),

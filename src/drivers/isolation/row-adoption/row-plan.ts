@@ -201,4 +201,4 @@ function factsAfter({ column }: RowTables, { rowFacts }: Examined, { owner }: Ro
   }
 }
 
-const toText = ({ object, fault, remedy }: Finding): string => `the ${object} ${fault}: ${remedy}`
+const toText = ({ object, fault, remedy }: Finding): string => `the ${object}: ${fault} (${remedy})`

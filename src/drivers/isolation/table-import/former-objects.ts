@@ -40,12 +40,12 @@ function inUse(error: unknown): never {
   )
 }
 
-/** Selects objects of the schema, without those of extensions. */
+/** Selects objects of the schema, without those of extensions and parts of other objects (sequence of an identity column). */
 const objectsOf = (schema: string): string => `
   select d.classid, d.objid from pg_catalog.pg_depend d
   join pg_catalog.pg_namespace n on d.refclassid = 'pg_catalog.pg_namespace'::pg_catalog.regclass and d.refobjid = n.oid
   where n.nspname = ${pg.escapeLiteral(schema)} and d.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass and not exists (
-    select from pg_catalog.pg_depend e where e.classid = d.classid and e.objid = d.objid and e.deptype = 'e')`
+    select from pg_catalog.pg_depend e where e.classid = d.classid and e.objid = d.objid and e.deptype in ('e', 'i'))`
 
 /** Selects objects outside of the schema that a removal with CASCADE would remove, without parts of others. Casts belong to their types. */
 const dependentsOf = (schema: string): string => `

@@ -8,6 +8,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import type { Listening } from '../../../kernel/database/notifications.ts'
+import { Listeners } from '../../../kernel/events/listeners.ts'
 import type { Kernel } from '../../../kernel/kernel.ts'
 import { MAX_MESSAGE_BYTES } from '../../../kernel/store/store.ts'
 
@@ -24,7 +25,7 @@ export type ChangeListener = (tenantId: string | undefined, keys?: readonly stri
 
 export class FlagChanges {
   readonly #kernel: Kernel
-  readonly #listeners = new Set<ChangeListener>()
+  readonly #listeners = new Listeners<Parameters<ChangeListener>>()
   readonly #receivedIds = new Set<string>()
   #ears: Promise<readonly Listening[]> | undefined
   #isListening = false
@@ -77,8 +78,7 @@ export class FlagChanges {
 
   /** Returns a function that unsubscribes. */
   subscribe(listener: ChangeListener): () => void {
-    this.#listeners.add(listener)
-    return () => void this.#listeners.delete(listener)
+    return this.#listeners.subscribe(listener)
   }
 
   async stop(): Promise<void> {
@@ -119,7 +119,7 @@ export class FlagChanges {
   }
 
   #say(tenantId: string | undefined, keys?: readonly string[]): void {
-    for (const listener of this.#listeners) listener(tenantId, keys)
+    this.#listeners.emit(tenantId, keys)
   }
 }
 

@@ -8,7 +8,7 @@ import { z } from 'zod'
 import { Batcher } from '../../../kernel/base/batcher.ts'
 import { invalid } from '../../../kernel/base/errors.ts'
 import { uuidAt } from '../../../kernel/base/ids.ts'
-import { parsed } from '../../../kernel/base/validate.ts'
+import { parsed, toJson } from '../../../kernel/base/validate.ts'
 import type { Database } from '../../../kernel/database/database.ts'
 import { undeclared } from '../../../kernel/declarations/declared-names.ts'
 import { dottedName } from '../../../kernel/events/dotted-names.ts'
@@ -258,12 +258,7 @@ const takenOf = (row: any, { tenantId, event, body, createdMs, traceparent }: Me
 })
 
 function serialise(payload: object): string {
-  let body: string | undefined
-  try {
-    body = JSON.stringify(payload)
-  } catch {
-    throw invalid([{ path: 'payload', message: 'must be serialisable as JSON' }])
-  }
+  const body = toJson(payload, 'payload')
   // `toJSON` may return any value.
   if (!body?.startsWith('{')) throw invalid([{ path: 'payload', message: 'must be a JSON object after serialisation' }])
   if (Buffer.byteLength(body) > MAX_BODY_BYTES)

@@ -95,6 +95,7 @@ describe.each(['schema-pg', 'database-pg'])('%s', (driver) => {
       create type span as range (subtype = int); create materialized view kept as select * from notes;
       create function f(pair) returns int language sql return 1; create cast (pair as int) with function f(pair);
       create table parts (id int) partition by range (id); create table part partition of parts default;
+      create table numbers (id int generated always as identity primary key);
       create schema "moved ${row.schema}"; alter table notes set schema "moved ${row.schema}";
       alter table "moved ${row.schema}".notes set schema "${row.schema}"`)
     expect(await run(DUMP)).toMatchObject({ rows: 2 })

@@ -1,5 +1,0 @@
-/** Declarations of settings. */
-import { part } from '../../kernel/part.ts'
-import type { Settings } from './settings.ts'
-
-export const { operation, resource } = part<Settings<any>>()
