@@ -55,7 +55,7 @@ export interface TenantStorage extends AdoptableStorage {
  */
 export interface PostgresDialect
   extends Pick<IsolationDriver, 'name' | 'options' | 'locator' | 'isTenantId' | 'schemaOf'> {
-  readonly capabilities: Pick<Capabilities, 'separateStorage' | 'imports'> & {
+  readonly capabilities: Pick<Capabilities, 'separateStorage'> & {
     readonly reach: Exclude<Capabilities['reach'], 'no server'>
   }
   /** Whether SQL of a tenant affects no other tenant of the server; default false. */

@@ -8,16 +8,28 @@
  */
 import pg from 'pg'
 import { NotAdoptable } from '../../tenants/isolation/adoption.ts'
-import { type DropOptions, type IsolationDriver, importsNotSupported } from '../../tenants/isolation/driver.ts'
+import type { DropOptions, IsolationDriver } from '../../tenants/isolation/driver.ts'
 import { auditRowTables } from './audit/audit.ts'
 import { countRows, orphanedRows, type RowTables } from './audit/orphaned-rows.ts'
+import { asideRowsOf, dropAside, orphanedOrAside, sourceAside } from './copy/aside-schema.ts'
 import { assertSameLabel, copyInRows, type RowStorage, stagingSchemaOf } from './copy/copy-in-shared.ts'
 import { enterRows } from './copy/enter-rows.ts'
+import { copyAside } from './copy/exchange-rows.ts'
 import type { PostgresOptions, TenantStorage } from './postgres-dialect.ts'
 import { postgresDriver } from './postgres-driver.ts'
 import { assertNoExposure, fence, protectRows, rowObjects, unfence, withoutForce } from './row-security/apply.ts'
 import { deleteTenantRows } from './row-security/delete-rows.ts'
-import { claim, FENCED_LOCATORS, isClosed, labelAside, labelOf, leave, settle } from './row-security/locations.ts'
+import {
+  claim,
+  FENCED_LOCATORS,
+  isClosed,
+  isEntered,
+  labelAside,
+  labelOf,
+  leave,
+  reserve,
+  settle,
+} from './row-security/locations.ts'
 import { readingRows } from './row-security/row-reader.ts'
 import { isColumnValue, TENANT_ID, type TenantColumn } from './row-security/tenant-column.ts'
 import { drainTransactions } from './server/drain.ts'
@@ -52,7 +64,7 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
   return postgresDriver(
     {
       name: 'rowscope-pg',
-      capabilities: { separateStorage: false, reach: 'shared database', imports: !column.isGiven },
+      capabilities: { separateStorage: false, reach: 'shared database' },
       ...(named || tenantColumn ? { options: { schema: named, tenantColumn } } : {}),
       isTenantId: (tenantId) => isColumnValue(column, tenantId),
       locator: (tenantId, epoch) => (epoch === 1 ? tenantId : `${tenantId}~${epoch}`),
@@ -100,9 +112,12 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
           return (await client.query(FENCED_LOCATORS)).rows
         }),
 
-      rowsOf(server, tenantId, locators, { beforeDrop }) {
-        const aside = locators.map((locator) => labelAside({ tenantId, locator }))
-        return countRows(server, rows, beforeDrop ? aside : [tenantId, ...aside])
+      async rowsOf(server, tenantId, locators, { beforeDrop }) {
+        const labels = locators.map((locator) => labelAside({ tenantId, locator }))
+        return [
+          ...(await countRows(server, rows, beforeDrop ? labels : [tenantId, ...labels])),
+          ...(await asideRowsOf(server, tenantId)),
+        ]
       },
 
       fence: (storage) =>
@@ -112,42 +127,45 @@ export function rowscopePg({ schema: named, tenantColumn, ...options }: Rowscope
 
       /** A process that died during a switch may have left another location entered. */
       async unfence(storage) {
-        if (!(await open(storage)) && (await enter(storage))) await open(storage)
+        if (!(await open(storage)) && (await enter(storage, column))) await open(storage)
       },
 
       isFenced: (storage) => storage.server.ownedWithTimeout((client) => isClosed(client, storage)),
 
       async source(client, storage, hold) {
         const tenant = await labelOf(client, storage)
+        const confirm = (snapshot: pg.ClientBase) => assertSameLabel(snapshot, storage, tenant)
+        if (column.isGiven && tenant !== storage.tenantId) return { ...(await sourceAside(client, storage)), confirm }
         const among = await hold(client, () =>
           readingRows(client, storage.schema, { tenant, column, scopeRole: storage.server.scopeRole }),
         )
-        const confirm = (snapshot: pg.ClientBase) => assertSameLabel(snapshot, storage, tenant)
         return { ...storage, tenantId: tenant, among, column, confirm }
       },
 
       async import(storage, copy, options) {
-        if (column.isGiven) throw importsNotSupported('rowscope-pg')
         const { server, schema, searchPath, migrator, owned } = storage
-        const tenant = await owned((client) => claim(client, storage))
+        const tenant = await owned((client) => (column.isGiven ? reserve(client, storage) : claim(client, storage)))
         const applied = await owned((client) => migrator.applied(client, schema))
         if (copy.description.migrations.some(({ name }) => !applied.includes(name))) {
           await storage.migrating((client, read) => migrator.install(client, schema, searchPath, read), {
             hold: options.hold,
           })
         }
-        return copyInRows(server, rowsOf(storage, tenant), copy, options)
+        return column.isGiven
+          ? copyAside(server, rowsOf(storage, column), copy, options)
+          : copyInRows(server, rowsOf(storage, column, tenant), copy, options)
       },
 
       async enter(storage, signal) {
-        if (await enter(storage, signal)) return
+        if (await enter(storage, column, signal)) return
         throw new Error(
           `A newer location of the tenant "${storage.tenantId}" is in use on the placement "${storage.placement}"`,
         )
       },
 
       audit: (servers, locations) => auditRowTables(servers, locations, { ...options, ...rows }),
-      orphanedRows: (server, registered) => orphanedRows(server, rows, registered),
+      orphanedRows: (server, registered) =>
+        column.isGiven ? orphanedOrAside(server, rows, registered) : orphanedRows(server, rows, registered),
       adopts: { of: 'rows', tables: rows },
     },
     options,
@@ -186,8 +204,9 @@ const notAdopted = (schema: string) =>
   NotAdoptable(`The schema "${schema}" exists and was not adopted. Adopt it with tenant:adopt:tables first.`)
 
 /** @param tenant the label of the rows */
-const rowsOf = (storage: TenantStorage, tenant: string): RowStorage => ({
+const rowsOf = (storage: TenantStorage, column: TenantColumn, tenant = storage.tenantId): RowStorage => ({
   ...storage,
+  column,
   location: storage,
   tenant,
   scopeRole: storage.server.scopeRole,
@@ -203,8 +222,8 @@ const open = (storage: TenantStorage): Promise<boolean> =>
     }),
   )
 
-const enter = (storage: TenantStorage, signal = new AbortController().signal): Promise<boolean> =>
-  abortable(signal, (hold) => enterRows(storage.server, rowsOf(storage, storage.tenantId), hold))
+const enter = (storage: TenantStorage, column: TenantColumn, signal = new AbortController().signal): Promise<boolean> =>
+  abortable(signal, (hold) => enterRows(storage.server, rowsOf(storage, column), hold))
 
 /**
  * The fence stays: a process without notice of the drop would find the shared tables and write rows without a tenant.
@@ -218,6 +237,7 @@ async function dropRows(storage: TenantStorage, column: TenantColumn, { onRows }
     server.administer(
       stagingSchemaOf(tenant),
       async (client) => {
+        if (column.isGiven) await dropAside(client, storage)
         // Released tables belong to another application.
         if (!(await isUsedByTenants(client, schema, server.scopeRole))) return
         await assertSameLabel(client, storage, tenant)
@@ -229,9 +249,11 @@ async function dropRows(storage: TenantStorage, column: TenantColumn, { onRows }
   if (tenant === storage.tenantId) await drainTransactions(server, tenant)
   await alone(async (client) => {
     await fence(client, tenant) // An import may have written rows between the two steps.
-    const isCounted = onRows !== undefined && tenant === storage.tenantId // a search counts the rows of other labels
+    // In adopted tables, the former application may have rows with the id of a tenant that was never filled.
+    const isFilled = !column.isGiven || (await isEntered(client, storage))
+    const isCounted = onRows !== undefined && tenant === storage.tenantId // a search counts the rows of other locations
     const rows = { tenant, searchPath, scopeRole: server.scopeRole, column, isCounted }
-    const deleted = await deleteTenantRows(client, schema, rows)
+    const deleted = isFilled ? await deleteTenantRows(client, schema, rows) : []
     await leave(client, storage)
     if (isCounted) await onRows(deleted)
   })

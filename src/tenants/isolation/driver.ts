@@ -42,8 +42,6 @@ export interface Capabilities {
    * `E_NOT_SUPPORTED`.
    */
   readonly copies: boolean
-  /** Whether storage can be filled from a copy, by a restore, clone or move; default: as `copies`. */
-  readonly imports?: boolean
   /**
    * Dependencies of a tenant's statements: a server with a shared database, a server with the tenant's own database, or
    * none.
@@ -261,10 +259,6 @@ export const copiesNotSupported = (isolation: string): TenancyError =>
   NotSupported(
     `The isolation driver "${isolation}" does not support backups, restores, clones and moves; ` +
       'use an isolation driver for PostgreSQL, such as schema-pg, for tenants that need them.',
-  )
-export const importsNotSupported = (isolation: string): TenancyError =>
-  NotSupported(
-    `The tables of "${isolation}" were adopted with their own tenant column: they support backups, but no restores, clones and moves into them.`,
   )
 /** A placement that is not configured in this process. Its name is only in the log. */
 export const unknownPlacement = (placement: string): TenancyError =>

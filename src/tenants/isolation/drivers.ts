@@ -7,7 +7,6 @@ import {
   copiesNotSupported,
   type DriverEnvironment,
   type IsolationDriver,
-  importsNotSupported,
 } from './driver.ts'
 
 export interface StorageConfig {
@@ -99,10 +98,14 @@ export class Storage {
     if (!this.supportsCopies(name)) throw copiesNotSupported(name)
   }
 
-  /** Throws `E_NOT_SUPPORTED` if storage of this driver cannot be filled from a copy. */
-  assertImports(name: string): void {
+  /** Throws `E_NOT_SUPPORTED`, or a 400 if a tenant with this id cannot have storage of this driver. */
+  assertFits(name: string, tenantId: string): void {
     this.assertCopies(name)
-    if (this.#drivers.get(name)?.capabilities.imports === false) throw importsNotSupported(name)
+    if (this.#drivers.get(name)?.isTenantId?.(tenantId) === false) {
+      throw invalid([
+        { path: 'isolation', message: `cannot store "${tenantId}", which is no value of its tenant column` },
+      ])
+    }
   }
 
   /** Driver and placement of a new tenant; a 400 for an unknown driver or placement. */

@@ -1,42 +1,24 @@
-/**
- * Transfers in killed processes.
- *
- * A transfer writes each phase to its row before it starts the phase. A trigger on that row waits for a lock of the
- * test. When it waits, the test kills the process with SIGKILL and terminates its session, so the write does not
- * happen.
- */
+/** Transfers in killed processes. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import type { ISOLATIONS } from '../../../test/support/two-servers.ts'
-import { createLogger } from '../../kernel/base/logger.ts'
-import { Database } from '../../kernel/database/database.ts'
-import { WAITING_LOCKS } from '../../testing/base/database.ts'
-import { eventually } from '../../testing/base/tenancy.ts'
+import type { Database } from '../../kernel/database/database.ts'
 import type { IsolationDriver, StorageLocation } from '../isolation/driver.ts'
 import { toLocation } from '../registry/registry.ts'
+import { type Killer, openKiller } from './kills.fixture.ts'
 import type { Transfer } from './model/transfer.ts'
-import { idle, NOTES, openProcessesEnvironment, type ProcessesEnvironment, send } from './transfer-processes.fixture.ts'
-
-const LOCK = 4_004
+import { idle, NOTES, openProcessesEnvironment, type ProcessesEnvironment } from './transfer-processes.fixture.ts'
 
 let environment: ProcessesEnvironment
-/** A separate connection: changes of the test to the row must not wait for the lock of the test. */
+let killer: Killer
 let database: Database
 
 beforeAll(async () => {
   environment = await openProcessesEnvironment(inject('postgresUrl'))
-  database = new Database({ url: environment.url }, createLogger({ level: 'silent' }))
-  await database.sql(`
-    create table pause_at (phase text);
-    create function pause() returns trigger language plpgsql as $$ begin
-      if new.phase is distinct from old.phase and new.phase in (select phase from pause_at) then
-        perform pg_advisory_xact_lock(${LOCK});
-      end if;
-      return new;
-    end $$;
-    create trigger pause before update on multitenancy.transfers for each row execute function pause()`)
+  killer = await openKiller(environment.url, () => environment.start())
+  database = killer.database
 })
 afterAll(async () => {
-  await database?.close()
+  await killer?.close()
   await environment?.end()
 })
 
@@ -114,7 +96,7 @@ describe('a killed process', () => {
       const id = `${kind}-${phase}-${isolation.slice(0, 3)}`
       await environment.install(id, isolation)
       const started = await BEGIN[kind](id)
-      await killedAt(phase, started.id)
+      await killer.killedAt(phase, started.id)
 
       // Nothing has changed: no data is lost, and no partial result is published.
       const before = (await environment.transfers.get(started.tenantId, started.id)).state
@@ -135,9 +117,7 @@ describe('a killed process', () => {
       }
 
       // Its lease expires, and another process starts from the beginning.
-      await database.sql(`update multitenancy.transfers set lease_until = now() - interval '1 hour' where id = $1`, [
-        started.id,
-      ])
+      await killer.expire(started.id)
       await environment.transfers.work(started.id, idle)
       expect(await environment.transfers.get(started.tenantId, started.id)).toMatchObject({
         state: 'completed',
@@ -160,42 +140,3 @@ describe('a killed process', () => {
     },
   )
 })
-
-/** Starts a process that carries out the transfer, and kills it when it writes this phase. */
-async function killedAt(phase: string, transferId: string): Promise<void> {
-  const child = await environment.start()
-  const holder = new AbortController()
-  const held = Promise.withResolvers<void>()
-  const holding = database.session(async (client) => {
-    await client.query('insert into pause_at values ($1)', [phase])
-    await client.query('select pg_advisory_lock($1)', [LOCK])
-    held.resolve()
-    await new Promise((resolve) => holder.signal.addEventListener('abort', resolve))
-    await client.query('delete from pause_at')
-  })
-  await held.promise
-  try {
-    const ended = send(child, { work: transferId }).then((result) => {
-      throw new Error(`the transfer ended before phase ${phase}: ${JSON.stringify(result)}`)
-    })
-    ended.catch(() => undefined) // kill the process
-    const waits = eventually(async () => {
-      const waiting = await database.sql(
-        `select pid from ${WAITING_LOCKS} where locktype = 'advisory' and objid = ${LOCK}`,
-      )
-      expect(waiting.rows).toHaveLength(1)
-      return waiting
-    }, 30_000)
-    const { rows } = await Promise.race([waits, ended])
-    await child.kill('SIGKILL')
-    const [{ pid }] = rows
-    // Otherwise, a renewal that waits for this session would follow: the server does not know that the process has ended.
-    await database.sql('select pg_terminate_backend(pid) from pg_stat_activity where $1 = any(pg_blocking_pids(pid))', [
-      pid,
-    ])
-    await database.sql('select pg_terminate_backend($1)', [pid])
-  } finally {
-    holder.abort()
-    await holding
-  }
-}

@@ -67,7 +67,7 @@ export class Transfers {
       const source = await lockTenant(database, sourceId)
       assertInstalled(source)
       const { isolation, placement } = source
-      if (data) storage.assertImports(isolation)
+      if (data) storage.assertCopies(isolation)
       const row = await register(this.#dependencies, {
         id,
         name,
@@ -115,7 +115,7 @@ export class Transfers {
       }
       if (!undo) {
         storage.assertCopies(row.isolation)
-        storage.assertImports(to.isolation)
+        storage.assertFits(to.isolation, id)
       }
       const kind = undo ? 'undo' : 'move'
       const { isolation, placement } = to

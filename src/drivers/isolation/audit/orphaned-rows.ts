@@ -121,10 +121,10 @@ async function tablesOf(client: pg.ClientBase, { schema, column }: RowTables): P
 
 /** Returns the values of the tenant column as text, with one index look-up for each value if there is an index. */
 async function labelsOf(client: pg.ClientBase, { name, isIndexed }: SharedTable, column: string): Promise<string[]> {
-  const byIndex = `with recursive labels (label) as (
+  const byIndex = `with recursive found (label) as (
       (select ${column} from ${name} where ${column} is not null order by 1 limit 1)
-      union all select (select ${column} from ${name} where ${column} > label order by 1 limit 1) from labels where label is not null)
-    select label::text from labels where label is not null`
+      union all select (select t.${column} from ${name} t where t.${column} > found.label order by 1 limit 1) from found where label is not null)
+    select label::text from found where label is not null`
   const { rows } = await client.query(isIndexed ? byIndex : `select distinct ${column}::text as label from ${name}`)
   return rows.map(({ label }) => label)
 }

@@ -143,8 +143,13 @@ export async function readStored(
 }
 
 /** Like `readStored` for an existing schema. */
-export async function existingIn(client: pg.ClientBase, schema: string, searchPath: string): Promise<StoredSchema> {
-  const stored = await readStored(client, schema, searchPath)
+export async function existingIn(
+  client: pg.ClientBase,
+  schema: string,
+  searchPath: string,
+  column = TENANT_ID,
+): Promise<StoredSchema> {
+  const stored = await readStored(client, schema, searchPath, column)
   if (!stored) throw new Error(`Schema "${schema}" not found`)
   return stored
 }

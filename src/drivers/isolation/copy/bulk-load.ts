@@ -6,7 +6,7 @@
  *   checks that were never validated        dropped, as they apply to new rows only; restored without validation
  *   triggers of the host                    disabled: the rows already contain their effects
  *   forced row security                     not forced: the owner loads all rows
- *   the default of `tenant_id`              the constant tenant id: a function would be called for each row
+ *   the default of the tenant column        the constant tenant id: a function would be called for each row
  *   constraints that may be deferred        immediate, so that no check is left for the end of the transaction
  *
  * The catalog itself provides the restored definitions beforehand, exactly: definition, name, comment, tablespace,
@@ -20,6 +20,7 @@
 import pg from 'pg'
 import { relationsOf } from '../catalog/tables.ts'
 import { queryPinned } from '../row-security/sql.ts'
+import { columnDefault, columnName, TENANT_ID, type TenantColumn, valueAs } from '../row-security/tenant-column.ts'
 
 export interface BulkLoadPlan {
   readonly off: readonly string[]
@@ -29,7 +30,9 @@ export interface BulkLoadPlan {
 export interface BulkLoadOptions {
   /** The tenant of the rows. */
   readonly tenantId: string
-  /** Whether only the default of `tenant_id` is restored, because the rows are then moved to other tables. */
+  /** Default: `tenant_id`. */
+  readonly column?: TenantColumn | undefined
+  /** Whether only the default of the tenant column is restored, because the rows are then moved to other tables. */
   readonly isPassing?: boolean
   /** How to treat foreign keys to a table of the schema that is not loaded. */
   readonly others?: (table: string) => 'checked' | 'trusted' | 'gone'
@@ -40,14 +43,14 @@ export async function planBulkLoad(
   client: pg.ClientBase,
   schema: string,
   tables: readonly string[],
-  { tenantId, isPassing = false, others = () => 'checked' }: BulkLoadOptions,
+  { tenantId, column = TENANT_ID, isPassing = false, others = () => 'checked' }: BulkLoadOptions,
 ): Promise<BulkLoadPlan> {
   if (tables.length === 0) return { off: [], on: [] }
-  const [result] = (await queryPinned(client, factsText(schema, tables))) as [pg.QueryResult]
+  const [result] = (await queryPinned(client, factsText(schema, tables, column))) as [pg.QueryResult]
   const { indexes, constraints, triggers, deferrable, forced, fillings }: Facts = result.rows[0]
   const immediate = deferrable.map(({ name }) => name)
   const deferred = deferrable.filter(({ isBack }) => isBack).map(({ name }) => name)
-  const filled = fillings.map((table) => `${filling(table)} ${FILLING}`)
+  const filled = fillings.map((table) => `${filling(table, column)} ${columnDefault(column)}`)
   const on = [
     ...indexes.flatMap(indexBack),
     ...constraints.flatMap((constraint) => constraintBack(constraint, others)),
@@ -64,7 +67,7 @@ export async function planBulkLoad(
       ),
       ...triggers.map(({ table, name }) => `alter table only ${table} disable trigger ${name}`),
       ...forced.map((table) => `alter table only ${table} no force row level security`),
-      ...fillings.map((table) => `${filling(table)} ${pg.escapeLiteral(tenantId)}`),
+      ...fillings.map((table) => `${filling(table, column)} ${valueAs(column, tenantId)}`),
     ],
     on: isPassing ? filled : [...on, ...filled],
   }
@@ -79,7 +82,7 @@ interface Facts {
   readonly deferrable: readonly { readonly name: string; readonly isBack: boolean }[]
   /** Tables whose policies bind their owner. */
   readonly forced: readonly string[]
-  /** Defaults of `tenant_id` that are `tenantry.current_tenant()`. */
+  /** Tables whose tenant column has the default `tenantry.current_tenant()`. */
   readonly fillings: readonly string[]
 }
 
@@ -109,8 +112,8 @@ interface Constraint {
   readonly other: string | null
 }
 
-const FILLING = 'tenantry.current_tenant()'
-const filling = (table: string): string => `alter table only ${table} alter column tenant_id set default`
+const filling = (table: string, column: TenantColumn): string =>
+  `alter table only ${table} alter column ${columnName(column)} set default`
 
 const ENABLED = { O: '', R: 'replica ', A: 'always ' }
 const KEYS = { p: 'primary key', u: 'unique' }
@@ -149,7 +152,7 @@ function constraintBack(constraint: Constraint, others: NonNullable<BulkLoadOpti
 }
 
 /** `loaded` and its partitions are the family; all objects are found from the relations of the schema. */
-const factsText = (schema: string, tables: readonly string[]): string => `
+const factsText = (schema: string, tables: readonly string[], column: TenantColumn): string => `
   with ${relationsOf(schema)},
   loaded as materialized (
     select oid, relkind, relispartition from relation
@@ -215,7 +218,7 @@ const factsText = (schema: string, tables: readonly string[]): string => `
       group by name order by name) as deferrable,
     array(select loaded.oid::regclass::text from loaded join pg_class c on c.oid = loaded.oid where relforcerowsecurity) as forced,
     array(select oid::regclass::text
-      from loaded join pg_attribute on attrelid = loaded.oid and attname = 'tenant_id'
+      from loaded join pg_attribute on attrelid = loaded.oid and attname = ${pg.escapeLiteral(column.name)}
       where attgenerated = '' and (
-        select pg_get_expr(adbin, adrelid) = '${FILLING}' from pg_attrdef
+        select pg_get_expr(adbin, adrelid) = ${pg.escapeLiteral(columnDefault(column))} from pg_attrdef
         where adrelid = attrelid and adnum = attnum)) as fillings`

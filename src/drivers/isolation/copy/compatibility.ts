@@ -9,9 +9,12 @@ import type { StoredSchema, StoredTable } from '../catalog/tables.ts'
 /** Limits the message. */
 const MAX_REPORTED = 5
 
-/** Throws `E_BACKUP_INCOMPATIBLE` with the tables and columns. */
-export function assertCompatible(description: CopyDescription, stored: StoredSchema): void {
-  const found = schemaMismatches(description, stored)
+/**
+ * Throws `E_BACKUP_INCOMPATIBLE` with the tables and columns.
+ * @param mayName whether the copy may have the tenant column: separate storage does not know a given one
+ */
+export function assertCompatible(description: CopyDescription, stored: StoredSchema, mayName = false): void {
+  const found = schemaMismatches(description, stored, mayName)
   if (found.length === 0) return
   const more = found.length > MAX_REPORTED ? `; and ${found.length - MAX_REPORTED} more` : ''
   throw BackupIncompatible(
@@ -19,7 +22,11 @@ export function assertCompatible(description: CopyDescription, stored: StoredSch
   )
 }
 
-export function schemaMismatches({ tables, sequences }: CopyDescription, stored: StoredSchema): string[] {
+export function schemaMismatches(
+  { tables, sequences }: CopyDescription,
+  stored: StoredSchema,
+  mayName = false,
+): string[] {
   const names = tables.map(({ name }) => name)
   return [
     ...names
@@ -27,7 +34,7 @@ export function schemaMismatches({ tables, sequences }: CopyDescription, stored:
       .map((name) => `the copy contains the table "${name}" twice`),
     ...tables.flatMap((table) => {
       const into = stored.tables.find(({ name }) => name === table.name)
-      return into ? tableMismatches(table, into) : [`there is no table "${table.name}"`]
+      return into ? tableMismatches(table, into, mayName) : [`there is no table "${table.name}"`]
     }),
     ...sequences.flatMap(({ name, lastValue }) => {
       if (!stored.sequences.some((one) => one.name === name)) return [`there is no sequence "${name}"`]
@@ -36,7 +43,11 @@ export function schemaMismatches({ tables, sequences }: CopyDescription, stored:
   ]
 }
 
-function tableMismatches({ name: table, columns }: CopyDescription['tables'][number], into: StoredTable): string[] {
+function tableMismatches(
+  { name: table, columns }: CopyDescription['tables'][number],
+  into: StoredTable,
+  mayName: boolean,
+): string[] {
   const of = (name: string) => `the column "${name}" of the table "${table}"`
   const names = columns.map(({ name }) => name)
   return [
@@ -45,7 +56,7 @@ function tableMismatches({ name: table, columns }: CopyDescription['tables'][num
       const column = into.columns.find((one) => one.name === name)
       if (!column) return [`there is no column "${name}" in the table "${table}"`]
       if (column.isGenerated) return [`${of(name)} is generated`]
-      if (column.isFilled) return [`${of(name)} names the tenant of a row, which copies do not contain`]
+      if (column.isFilled && !mayName) return [`${of(name)} names the tenant of a row, which copies do not contain`]
       if (column.type !== type) return [`${of(name)} is ${column.type}, not ${type}`]
       return []
     }),

@@ -10,7 +10,7 @@
 import { createHash } from 'node:crypto'
 import pg from 'pg'
 import { DependencyUnavailable } from '../../../kernel/base/errors.ts'
-import { BackupIncompatible, type TenantCopy } from '../../../tenants/isolation/copy.ts'
+import { BackupIncompatible, type CopyDescription, type TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { type Imported, StorageExists, type TransferOptions } from '../../../tenants/isolation/driver.ts'
 import { iterateTables } from '../catalog/iterate-tables.ts'
 import { all, existingIn, isTenants, qualified } from '../catalog/tables.ts'
@@ -71,15 +71,28 @@ export async function copyInRows(
 export const stagingSchemaOf = (tenant: string): string =>
   `tenantry_scratch_${createHash('sha256').update(tenant).digest('hex').slice(0, 32)}`
 
-/**
- * Locks out migrations and reads the present state. The tenant must have no rows: they would be mixed with the copy.
- */
-async function found(
+/** The tenant must have no rows: they would be mixed with the copy. */
+async function found(client: pg.ClientBase, storage: StagedStorage, copy: TenantCopy): Promise<Shared> {
+  const { schema, tenant, location } = storage
+  const shared = await readShared(client, storage, copy.description)
+  await assertSameLabel(client, location, tenant)
+  const any = shared.stored.tables
+    .filter(isTenants)
+    .map(({ name }) => `exists (select from ${qualified(schema, name)} where tenant_id = $1)`)
+  const { rows } = await client.query(`select ${['$1::text is null', ...any].join(' or ')} as any`, [tenant])
+  if (rows[0].any) throw StorageExists('The location for the copy already has rows; nothing was changed.')
+  return shared
+}
+
+export type StagedStorage = RowStorage & { readonly stagingSchema: string; readonly reader: RowReader }
+
+/** Locks out migrations and reads the present state. Throws if the tables lack migrations of the copy. */
+export async function readShared(
   client: pg.ClientBase,
-  storage: RowStorage & { readonly stagingSchema: string; readonly reader: RowReader },
-  copy: TenantCopy,
+  storage: StagedStorage,
+  { migrations }: Pick<CopyDescription, 'migrations'>,
 ): Promise<Shared> {
-  const { schema, tenant, migrator, reader, location } = storage
+  const { schema, migrator, reader, column } = storage
   const searchPath = storage.searchPathOf(schema)
   await all(
     client,
@@ -88,20 +101,18 @@ async function found(
     `set local lock_timeout = ${LOCK_TIMEOUT_MS}`,
     ...(reader.isExempt ? [reader.names] : reader.statements),
   )
-  await assertSameLabel(client, location, tenant)
   const applied = await migrator.applied(client, schema)
-  const lacking = copy.description.migrations.filter(({ name }) => !applied.includes(name))
-  if (lacking.length > 0) {
-    const names = lacking.map(({ name }) => name).join(', ')
-    throw BackupIncompatible(`The tables of the placement lack migrations of the copy: ${names}.`)
-  }
-  const stored = await existingIn(client, schema, searchPath)
-  const any = stored.tables
-    .filter(isTenants)
-    .map(({ name }) => `exists (select from ${qualified(schema, name)} where tenant_id = $1)`)
-  const { rows } = await client.query(`select ${['$1::text is null', ...any].join(' or ')} as any`, [tenant])
-  if (rows[0].any) throw StorageExists('The location for the copy already has rows; nothing was changed.')
-  return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema), applied }
+  assertApplied(migrations, applied)
+  const stored = await existingIn(client, schema, searchPath, column)
+  return { ...storage, searchPath, stored, facts: await sharedFacts(client, schema, column), applied }
+}
+
+/** Throws if the tables lack migrations of the copy. */
+export function assertApplied(migrations: CopyDescription['migrations'], applied: readonly string[]): void {
+  const lacking = migrations.filter(({ name }) => !applied.includes(name))
+  if (lacking.length === 0) return
+  const names = lacking.map(({ name }) => name).join(', ')
+  throw BackupIncompatible(`The tables of the placement lack migrations of the copy: ${names}.`)
 }
 
 /** Throws if the label of the location's rows has changed. */
@@ -129,7 +140,7 @@ function isDirect({ reader, facts, applied, stored }: Shared, { description }: T
 /** The default of `tenant_id` is the tenant. */
 function loadDirectly(
   client: pg.ClientBase,
-  { schema, searchPath, tenant, stored, facts }: Shared,
+  { schema, searchPath, tenant, stored, facts, column }: Shared,
   copy: TenantCopy,
   { onPhase }: LoadOptions,
 ): Promise<Taken> {
@@ -141,7 +152,7 @@ function loadDirectly(
       copyTableIn(client, { name: qualified(schema, table.name), isFreezing: false }, table, csv),
     )
     onPhase?.('indexing')
-    await checkForeignKeys(client, facts, tenant)
+    await checkForeignKeys(client, facts, tenant, column)
     return { rows, sequences: copy.description.sequences }
   })
 }

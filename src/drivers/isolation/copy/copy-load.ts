@@ -38,8 +38,8 @@ export function loadCopy(client: pg.ClientBase, target: Target, copy: TenantCopy
   const { schema, searchPath, tenantId } = target
   const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenantId }
   return withSettings(client, settings, async () => {
-    const stored = await existingIn(client, schema, searchPath)
-    assertCompatible(copy.description, stored)
+    const stored = await existingIn(client, schema, searchPath, options.column)
+    assertCompatible(copy.description, stored, options.column?.isGiven)
     const result = await client.query(`select current_setting('transaction_isolation') as isolation`)
     const mayFreeze = result.rows[0].isolation === 'read committed' // The snapshot of a stricter level would not see the rows.
     const names = copy.description.tables.map(({ name }) => name)

@@ -18,18 +18,11 @@ import { sqlState } from '../../../kernel/database/database.ts'
 import {
   BackupIncompatible,
   type CopiedSequence,
+  type CopiedTable,
   type CopyDescription,
   type TenantCopy,
 } from '../../../tenants/isolation/copy.ts'
-import {
-  all,
-  copiedColumns,
-  isTenants,
-  qualified,
-  readStored,
-  type StoredSchema,
-  type StoredTable,
-} from '../catalog/tables.ts'
+import { all, copiedColumns, isTenants, qualified, readStored, type StoredSchema } from '../catalog/tables.ts'
 import type { PostgresMigrator } from '../migrations/postgres-migrator.ts'
 import { columnName, TENANT_ID, type TenantColumn } from '../row-security/tenant-column.ts'
 import { type Holding, READING, setting } from '../transactions/copy-session.ts'
@@ -47,6 +40,8 @@ export interface Source {
   readonly among?: { readonly statements: readonly string[] }
   /** Of shared tables: the column with the tenant; default `tenant_id`. */
   readonly column?: TenantColumn
+  /** Of a copy that was kept: what it describes, in place of the catalog and the records of migrations. */
+  readonly description?: CopyDescription
   /** Runs in the snapshot, before rows are read. Throws if the state is not as expected. */
   readonly confirm?: (client: pg.ClientBase) => Promise<void>
 }
@@ -131,12 +126,10 @@ const locks = ({ tables }: StoredSchema, { schema, among }: Source): string[] =>
 ]
 
 async function read(client: pg.ClientBase, source: Source, stored: StoredSchema): Promise<TablesOut> {
-  const { schema, searchPath, tenantId, migrator, isolation, among } = source
-  const reads = stored.tables.map((table) => ({
-    table: { name: table.name, columns: copiedColumns(table) },
-    query: queryOf(table, source),
-  }))
-  const ran = await migrator.records(client, schema)
+  const { schema, searchPath, tenantId, migrator, isolation, among, description: kept } = source
+  const tables = kept?.tables ?? stored.tables.map((table) => ({ name: table.name, columns: copiedColumns(table) }))
+  const reads = tables.map((table) => ({ table, query: queryOf(table, stored, source) }))
+  const ran = kept?.migrations ?? (await migrator.records(client, schema))
   const results = await all(
     client,
     sequencesText(schema, stored),
@@ -149,17 +142,21 @@ async function read(client: pg.ClientBase, source: Source, stored: StoredSchema)
     isolation,
     migrations: ran.map(({ name, checksum }) => ({ name, checksum })),
     tables: reads.map(({ table }) => table),
-    sequences: results[0]?.rows as CopiedSequence[],
+    sequences: kept?.sequences ?? (results[0]?.rows as CopiedSequence[]),
   }
   return new TablesOut(client, description, reads, estimateOf(results.slice(-reads.length || results.length)))
 }
 
 /** Row level security selects the rows. The equal condition is for the index. */
-function queryOf(table: StoredTable, { schema, tenantId, among, column = TENANT_ID }: Source): string {
-  const columns = copiedColumns(table).map(({ name }) => pg.escapeIdentifier(name))
-  const only = table.isPartitioned ? '' : 'only '
+function queryOf(
+  { name, columns }: CopiedTable,
+  { tables }: StoredSchema,
+  { schema, tenantId, among, column = TENANT_ID }: Source,
+): string {
+  const names = columns.map((one) => pg.escapeIdentifier(one.name))
+  const only = tables.some((one) => one.name === name && one.isPartitioned) ? '' : 'only '
   const condition = among ? ` where ${columnName(column)} = ${pg.escapeLiteral(tenantId)}` : ''
-  return `select ${columns.join(', ')} from ${only}${qualified(schema, table.name)}${condition}`
+  return `select ${names.join(', ')} from ${only}${qualified(schema, name)}${condition}`
 }
 
 /** The estimate of the planner. */

@@ -1,30 +1,37 @@
 /**
  * Enters a location: gives its rows the tenant's id, and those of the formerly entered location a label, in one
  * transaction behind the fence of the tenant. An owner that may disable triggers updates the rows. Any other owner
- * deletes them and inserts them through a staging schema, as an import does (staging-schema.ts).
+ * deletes them and inserts them through a staging schema, as an import does (staging-schema.ts). Tables with a given tenant
+ * column cannot have such labels: their rows are exchanged with those of a schema aside (exchange-rows.ts).
  */
 import pg from 'pg'
+import type { TenantCopy } from '../../../tenants/isolation/copy.ts'
 import { existingIn, isTenants, qualified } from '../catalog/tables.ts'
 import { rightsIn } from '../roles/grants.ts'
 import { fence, unfence, withoutForce, withRowsOf } from '../row-security/apply.ts'
 import { deleteTenantRows } from '../row-security/delete-rows.ts'
 import { enteredOf, labelAside, recordEntry } from '../row-security/locations.ts'
-import { rowReader } from '../row-security/row-reader.ts'
+import { readingRows, rowReader } from '../row-security/row-reader.ts'
 import { type Shared, sharedFacts } from '../row-security/shared-tables.ts'
 import { ONE_TENANT } from '../row-security/sql.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { type Holding, LOADING, TRIGGERS_DISABLED, withSettings } from '../transactions/copy-session.ts'
 import { lockOf } from '../transactions/owner-transaction.ts'
+import { dropAside, sourceAside } from './aside-schema.ts'
 import { withRows } from './compatibility.ts'
 import { type RowStorage, stagingSchemaOf } from './copy-in-shared.ts'
+import { copyOut } from './copy-out.ts'
+import { exchange } from './exchange-rows.ts'
 import { from, insertAll, writable } from './staging-schema.ts'
 
 /** Returns false if a newer location of the tenant is in use. @param storage with the tenant's id as the label */
 export async function enterRows(server: PostgresServer, storage: RowStorage, hold: Holding): Promise<boolean> {
-  const { location, schema, tenant } = storage
+  const { location, schema, tenant, column } = storage
   const aside = labelAside(location)
-  const reader = await server.owned((client) => hold(client, () => rowReader(client, schema, storage)))
-  const enter = async (client: pg.ClientBase) => {
+  const read = column.isGiven ? readingRows : rowReader
+  const reader = await server.owned((client) => hold(client, () => read(client, schema, storage)))
+  /** Returns undefined if the rows need migrations, for which `copy` has them. */
+  const enter = async (client: pg.ClientBase, copy?: TenantCopy): Promise<boolean | undefined> => {
     await client.query(
       `select pg_advisory_xact_lock(${lockOf(stagingSchemaOf(aside))}); -- of an import into it
        select pg_advisory_xact_lock_shared(${lockOf(schema)}) -- of migrations`,
@@ -32,25 +39,43 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
     const entered = await enteredOf(client, location, 'for update')
     if (entered.locator === location.locator) return true
     if (entered.epoch > location.epoch) return false
-    await assertFenced(client, tenant)
+    if (!column.isGiven || entered.locator !== '') await assertFenced(client, tenant)
     const searchPath = storage.searchPathOf(schema)
     const shared = {
       ...storage,
       reader,
       searchPath,
-      stored: await existingIn(client, schema, searchPath),
-      facts: await sharedFacts(client, schema),
-      applied: [],
+      stored: await existingIn(client, schema, searchPath, column),
+      facts: await sharedFacts(client, schema, column),
+      applied: column.isGiven ? await storage.migrator.applied(client, schema) : [],
+      stagingSchema: stagingSchemaOf(aside),
     }
     const left = labelAside({ tenantId: tenant, locator: entered.locator })
-    if (entered.locator !== '') await relabel(client, shared, { from: tenant, to: left })
-    await relabel(client, shared, { from: aside, to: tenant })
+    if (column.isGiven) {
+      if (!(await exchange(client, shared, entered.locator, { copy, log: server.log }))) return undefined
+    } else {
+      if (entered.locator !== '') await relabel(client, shared, { from: tenant, to: left })
+      await relabel(client, shared, { from: aside, to: tenant })
+    }
     await recordEntry(client, location)
     if (entered.locator !== '') await fence(client, left)
     await unfence(client, aside)
     return true
   }
-  return server.administer(stagingSchemaOf(tenant), (client) => hold(client, () => enter(client)))
+  const run = (copy?: TenantCopy) =>
+    server.administer(stagingSchemaOf(tenant), (client) => hold(client, () => enter(client, copy)))
+  const isEntered = await run()
+  if (isEntered !== undefined) return isEntered
+  const isMigrated = await server.owned(async (client) => {
+    const source = await sourceAside(client, { ...storage, ...location, isolation: 'rowscope-pg' })
+    return copyOut(client, source, run, hold)
+  })
+  // The copy has read the tables until the commit.
+  await server.administer(stagingSchemaOf(tenant), async (client) => {
+    if ((await enteredOf(client, location, 'for update')).locator === location.locator)
+      await dropAside(client, location)
+  })
+  return isMigrated ?? false
 }
 
 /**

@@ -24,6 +24,7 @@ import {
   sharedFacts,
   type Taken,
 } from '../row-security/shared-tables.ts'
+import { columnName, valueAs } from '../row-security/tenant-column.ts'
 import { LOADING, type Settings, TRIGGERS_DISABLED, withSettings } from '../transactions/copy-session.ts'
 import { assertCompatible, withRows } from './compatibility.ts'
 import { type LoadOptions, loadCopy } from './copy-load.ts'
@@ -34,9 +35,27 @@ export async function loadViaStaging(
   client: pg.ClientBase,
   shared: Shared,
   copy: TenantCopy,
-  { onPhase, log }: LoadOptions,
+  options: LoadOptions,
 ): Promise<Taken> {
-  const { stagingSchema, searchPathOf, tenant, scopeRole, migrator, applied } = shared
+  const { made, ...taken } = await stage(client, shared, copy, options)
+  await insertAll(client, shared, made)
+  await assertStagedOnce(client, shared, made, copy)
+  return taken
+}
+
+export interface Staged extends Taken {
+  /** The tables of the staging schema, after the migrations. */
+  readonly made: StoredSchema
+}
+
+/** Loads the copy into the staging schema, and runs the later migrations on it. */
+export async function stage(
+  client: pg.ClientBase,
+  shared: Shared,
+  copy: TenantCopy,
+  { onPhase, log }: LoadOptions,
+): Promise<Staged> {
+  const { stagingSchema, searchPathOf, tenant, scopeRole, migrator, applied, column } = shared
   const searchPath = searchPathOf(stagingSchema)
   const copied = copy.description.migrations.map(({ name }) => name)
   const pending = applied.filter((name) => !copied.includes(name))
@@ -46,19 +65,29 @@ export async function loadViaStaging(
   const target = { schema: stagingSchema, searchPath, tenantId: tenant }
   const isPassing = pending.length === 0
   const known = isPassing ? [] : await othersOf(client, shared, copy)
-  const { foreignKeys } = await sharedFacts(client, stagingSchema)
+  const { foreignKeys } = await sharedFacts(client, stagingSchema, column)
   const others = (name: string) => (known.some((table) => table.name === name) ? 'trusted' : 'gone')
-  const rows = await loadCopy(client, target, copy, { onPhase, log, isPassing, others })
+  const rows = await loadCopy(client, target, copy, { onPhase, log, isPassing, others, column })
   for (const table of known) await fillReferred(client, shared, table, foreignKeys)
   onPhase?.('migrating')
   await migrator.installOnly(client, stagingSchema, searchPath, pending)
-  const made = await existingIn(client, stagingSchema, searchPath)
+  const made = await existingIn(client, stagingSchema, searchPath, column)
   assertCompatible(describing(made), shared.stored)
-  await insertAll(client, shared, made)
-  await assertNoOtherRows(client, shared, isPassing ? copy.description.tables : sameOf(made, copy))
+  await assertOnlyTenantsRows(client, shared, made.tables)
   // Migrations may have taken values.
   const sequences = await (isPassing ? copy.description.sequences : readSequences(client, stagingSchema, made))
-  return { rows, sequences }
+  return { rows, sequences, made }
+}
+
+/** Of tables that all tenants read, the staging schema may only have existing rows. */
+export const assertStagedOnce = (
+  client: pg.ClientBase,
+  shared: Shared,
+  made: StoredSchema,
+  { description }: TenantCopy,
+): Promise<void> => {
+  const isPassing = description.migrations.length === shared.applied.length
+  return assertNoOtherRows(client, shared, isPassing ? description.tables : sameOf(made, description))
 }
 
 /**
@@ -66,8 +95,8 @@ export async function loadViaStaging(
  * foreign key refers to a changed one before the rows are in the shared tables.
  */
 async function othersOf(client: pg.ClientBase, shared: Shared, { description }: TenantCopy): Promise<StoredTable[]> {
-  const { stagingSchema, searchPathOf, stored } = shared
-  const { tables } = await existingIn(client, stagingSchema, searchPathOf(stagingSchema))
+  const { stagingSchema, searchPathOf, stored, column } = shared
+  const { tables } = await existingIn(client, stagingSchema, searchPathOf(stagingSchema), column)
   return tables.filter((table) => {
     const now = stored.tables.find(({ name }) => name === table.name)
     const isSame = writable(table).every(({ name, type }) =>
@@ -101,7 +130,7 @@ async function fillReferred(
 }
 
 /** Tables of the copy in their present form. */
-const sameOf = (made: StoredSchema, { description }: TenantCopy) =>
+const sameOf = (made: StoredSchema, description: CopyDescription) =>
   describing(made).tables.filter(({ name }) => description.tables.some((table) => table.name === name))
 
 const describing = ({ tables, sequences }: StoredSchema): CopyDescription => ({
@@ -118,32 +147,56 @@ export async function insertAll(
   shared: Shared,
   made: Pick<StoredSchema, 'tables'>,
 ): Promise<void> {
-  const { tenant, searchPath, scopeRole, facts, reader, stored } = shared
+  const { tenant, facts, stored, column } = shared
   const tables = made.tables.filter(({ name }) =>
     stored.tables.some((table) => table.name === name && isTenants(table)),
   )
   if (tables.length === 0) return
   const inserts = tables.map((table, index) => `i${index} as (${insertOf(table, shared)})`)
-  const [role, noRole] = reader.isExempt && !facts.canDisableTriggers ? [takes(scopeRole), takes('none')] : []
+  await asWriter(
+    client,
+    shared,
+    () => withRows(() => client.query(`with ${inserts.join(', ')} select`)),
+    async () => {
+      if (facts.canDisableTriggers) await checkForeignKeys(client, facts, tenant, column)
+      else if (facts.hasTriggers) await assertUnchanged(client, shared, tables)
+    },
+  )
+}
+
+/**
+ * Runs `work` without triggers, or with those that run when the tenant itself writes.
+ * @param check runs afterwards as the owner, with the same settings
+ */
+export async function asWriter(
+  client: pg.ClientBase,
+  shared: Shared,
+  work: () => Promise<unknown>,
+  check: () => Promise<void> = async () => undefined,
+): Promise<void> {
+  const { tenant, searchPath, scopeRole, facts } = shared
+  const [role, noRole] = takesRole(shared) ? [takes(scopeRole), takes('none')] : []
   const triggers: Settings = facts.canDisableTriggers ? TRIGGERS_DISABLED : {}
   const settings = { ...LOADING, search_path: searchPath, 'app.tenant_id': tenant, ...triggers }
-  await assertOnlyTenantsRows(client, shared, tables)
   await withSettings(client, settings, async () => {
     if (role) await client.query(role)
-    await withRows(() => client.query(`with ${inserts.join(', ')} select`))
+    await work()
     if (noRole) await client.query(noRole)
-    if (facts.canDisableTriggers) await checkForeignKeys(client, facts, tenant)
-    else if (facts.hasTriggers) await assertUnchanged(client, shared, tables)
+    await check()
   })
 }
 
+/** Whether rows are written in the role of tenants' queries. */
+export const takesRole = ({ reader, facts }: Pick<Shared, 'reader' | 'facts'>): boolean =>
+  reader.isExempt && !facts.canDisableTriggers
+
 const takes = (role: string): string => `select set_config('role', ${pg.escapeLiteral(role)}, true)`
 
-function insertOf(table: StoredTable, { schema, stagingSchema, tenant }: Shared): string {
+function insertOf(table: StoredTable, { schema, stagingSchema, tenant, column }: Shared): string {
   const names = writable(table).map(({ name }) => pg.escapeIdentifier(name))
-  const values = writable(table).map((column) => valueFor(column, schema))
-  return `insert into ${qualified(schema, table.name)} (${['tenant_id', ...names].join(', ')}) overriding system value
-    select ${[pg.escapeLiteral(tenant), ...values].join(', ')} from ${from(table, stagingSchema)}`
+  const values = writable(table).map((one) => valueFor(one, schema))
+  return `insert into ${qualified(schema, table.name)} (${[columnName(column), ...names].join(', ')}) overriding system value
+    select ${[valueAs(column, tenant), ...values].join(', ')} from ${from(table, stagingSchema)}`
 }
 
 export const writable = ({ columns }: StoredTable): StoredColumn[] =>
@@ -164,13 +217,14 @@ export const from = ({ name, isPartitioned }: StoredTable, schema: string): stri
 /** A migration may have created rows of any tenant. */
 async function assertOnlyTenantsRows(
   client: pg.ClientBase,
-  { stagingSchema, tenant }: Shared,
+  { stagingSchema, tenant, column }: Shared,
   tables: readonly StoredTable[],
 ) {
+  const isOther = `${columnName(column)} <> ${valueAs(column, tenant)}`
   const each = tables
     .filter(isTenants)
-    .map((table) => `exists (select from ${from(table, stagingSchema)} where tenant_id <> $1)`)
-  const { rows } = await client.query(`select ${['$1::text is null', ...each].join(' or ')} as any`, [tenant])
+    .map((table) => `exists (select from ${from(table, stagingSchema)} where ${isOther})`)
+  const { rows } = await client.query(`select ${['false', ...each].join(' or ')} as any`)
   if (rows[0].any)
     throw BackupIncompatible('Migrations created rows of another tenant from the copy; nothing was changed.')
 }
@@ -178,16 +232,16 @@ async function assertOnlyTenantsRows(
 /** Throws if the stored rows differ from the inserted ones. */
 async function assertUnchanged(
   client: pg.ClientBase,
-  { schema, stagingSchema, tenant }: Shared,
+  { schema, stagingSchema, tenant, column }: Shared,
   tables: readonly StoredTable[],
 ): Promise<void> {
   for (const table of tables) {
     const columns = copiedColumns(table).map(({ name }) => `${pg.escapeIdentifier(name)}::text`)
+    const own = `${columnName(column)} = ${valueAs(column, tenant)}`
     const copied = `select ${columns.join(', ')} from ${from(table, stagingSchema)}`
-    const there = `select ${columns.join(', ')} from ${from(table, schema)} where tenant_id = $1`
+    const there = `select ${columns.join(', ')} from ${from(table, schema)} where ${own}`
     const { rows } = await client.query(
       `select exists (${copied} except all ${there}) or exists (${there} except all ${copied}) as changed`,
-      [tenant],
     )
     if (!rows[0].changed) continue
     throw BackupIncompatible(

@@ -157,7 +157,7 @@ export function rowAdoption(
           await protectAll(client, storage)
           const after = await readOwnFacts(client, schema, false)
           if (!after || adoptionStatements(schema, after.own, roles).length > 0) throw notAdoptable([CHANGED])
-          await forgetRows(client, plan.tenants)
+          await enterAll(client, plan.tenants)
           await migrator.recordBaseline(client, schema, request.baseline.at(-1))
           await client.query(
             'insert into tenantry.adoptions (locator, adoption_id, tenant_id, rights) values ($1, $2, $3, $4)',
@@ -197,11 +197,15 @@ export function rowAdoption(
   }
 }
 
-/** Fences and locations that a former use of the ids has left. */
-async function forgetRows(client: pg.ClientBase, tenants: RowPlan['tenants']): Promise<void> {
+/** Records that the rows are those of the first locations, and removes what a former use of the ids has left. */
+async function enterAll(client: pg.ClientBase, tenants: RowPlan['tenants']): Promise<void> {
   const ids = [tenants.map(({ id }) => id)]
   await client.query('delete from tenantry.fenced where tenant = any($1)', ids)
   await client.query('delete from tenantry.row_locations where tenant = any($1)', ids)
+  await client.query(
+    'insert into tenantry.row_locations (tenant, locator) select id, id from unnest($1::text[]) as id',
+    ids,
+  )
 }
 
 /** The tables belong to all tenants of the placement. */

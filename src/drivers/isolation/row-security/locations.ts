@@ -8,16 +8,24 @@
  *   switch, unfence   ─► enter     another one is entered: the labels are swapped (copy/enter-rows.ts)
  *   unfence           ─► settle    the registry names this location: an older one is not entered again
  *   drop              ─► leave     no location is entered; kept locations have their labels
+ *
+ * Tables with a given tenant column have rows of the entered location only. Those of the others are in a schema of their
+ * own (copy/aside-schema.ts): `reserve` instead of `claim`, and the rows are exchanged instead of their labels.
  */
 import type pg from 'pg'
 import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 
 export type RowLocation = Pick<StorageLocation, 'tenantId' | 'locator' | 'epoch'>
 
-/** Run as the owner. `epoch` is that of the location which was last entered and opened. */
+/**
+ * Run as the owner. `epoch` is that of the location which was last entered and opened. `row_copies` has the descriptions of
+ * the copies in copy/aside-schema.ts.
+ */
 export const ROW_LOCATIONS = `
   create table if not exists tenantry.row_locations (
-    tenant text primary key, locator text not null, epoch integer not null default 0)`
+    tenant text primary key, locator text not null, epoch integer not null default 0);
+  create table if not exists tenantry.row_copies (
+    tenant text, locator text, description jsonb not null, primary key (tenant, locator))`
 
 /** The label for rows of a location that is not entered. A tenant's id has no `~`. */
 export const labelAside = ({ tenantId, locator }: Pick<RowLocation, 'tenantId' | 'locator'>): string =>
@@ -57,6 +65,23 @@ export async function claim(client: pg.ClientBase, location: RowLocation, how?: 
     [tenantId, locator],
   )
   return labelOf(client, location)
+}
+
+/** Records that no location is entered yet, if the tenant never had one. */
+export async function reserve(client: pg.ClientBase, { tenantId }: RowLocation): Promise<string> {
+  await client.query(`insert into tenantry.row_locations (tenant, locator) values ($1, '') on conflict do nothing`, [
+    tenantId,
+  ])
+  return tenantId
+}
+
+/** Whether the rows with the tenant's id are known to be those of this location. */
+export async function isEntered(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<boolean> {
+  const { rowCount } = await client.query('select from tenantry.row_locations where tenant = $1 and locator = $2', [
+    tenantId,
+    locator,
+  ])
+  return rowCount === 1
 }
 
 /** Marks the location as entered, in the transaction that has given its rows the tenant's id. */

@@ -13,8 +13,10 @@ import { isTenants, qualified, relationsOf, type StoredSchema } from '../catalog
 import type { PostgresMigrator } from '../migrations/postgres-migrator.ts'
 import type { RowReader } from './row-reader.ts'
 import { queryPinned } from './sql.ts'
+import { columnName, type TenantColumn, valueAs } from './tenant-column.ts'
 
 export interface SharedStorage {
+  readonly column: TenantColumn
   readonly schema: string
   /** The search path for any schema that has the same tables. */
   readonly searchPathOf: (schema: string) => string
@@ -71,7 +73,12 @@ export interface ForeignKey {
   readonly isFull: boolean
 }
 
-export async function sharedFacts(client: pg.ClientBase, schema: string): Promise<SharedFacts> {
+export async function sharedFacts(
+  client: pg.ClientBase,
+  schema: string,
+  { name }: Pick<TenantColumn, 'name'>,
+): Promise<SharedFacts> {
+  const tenantColumn = pg.escapeLiteral(name)
   const [{ rows }] = (await queryPinned(
     client,
     `with ${relationsOf(schema)},
@@ -82,7 +89,10 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
       has_parameter_privilege(current_user, 'session_replication_role', 'set')
         and not exists (select from fired where tgenabled in ('R', 'A'))
         and not exists (select from key where condeferrable and contype in ('p', 'u', 'x'))
-        and not exists (select from key where to_jsonb(key) ->> 'conperiod' = 'true' and contype = 'f') as "canDisableTriggers",
+        and not exists (select from key where to_jsonb(key) ->> 'conperiod' = 'true' and contype = 'f')
+        and not exists (select from key join pg_class p on p.oid = confrelid where contype = 'f' and not (
+          has_schema_privilege(p.relnamespace, 'usage') and has_table_privilege(p.oid, 'select') and has_table_privilege(p.oid, 'update')))
+        as "canDisableTriggers",
       exists (select from fired where tgenabled in ('O', 'A')) as "hasTriggers",
       array(
         select json_build_object(
@@ -100,8 +110,8 @@ export async function sharedFacts(client: pg.ClientBase, schema: string): Promis
             join pg_attribute there on there.attrelid = confrelid and there.attnum = confkey[position]
             join pg_operator o on o.oid = conpfeqop[position] join pg_namespace n on n.oid = oprnamespace))
         from key join pg_class f on f.oid = conrelid join pg_class p on p.oid = confrelid
-        join pg_attribute here_id on here_id.attrelid = conrelid and here_id.attname = 'tenant_id'
-        left join pg_attribute there_id on there_id.attrelid = confrelid and there_id.attname = 'tenant_id'
+        join pg_attribute here_id on here_id.attrelid = conrelid and here_id.attname = ${tenantColumn}
+        left join pg_attribute there_id on there_id.attrelid = confrelid and there_id.attname = ${tenantColumn}
         where contype = 'f' and conparentid = 0 and convalidated order by key.oid) as "foreignKeys"`,
   )) as [pg.QueryResult]
   return rows[0]
@@ -115,8 +125,9 @@ export async function checkForeignKeys(
   client: pg.ClientBase,
   { foreignKeys }: SharedFacts,
   tenant: string,
+  column: TenantColumn,
 ): Promise<void> {
-  const mine = `f.tenant_id = ${pg.escapeLiteral(tenant)}`
+  const mine = `f.${columnName(column)} = ${valueAs(column, tenant)}`
   for (const { name, of, table, target, isShared, columns, match, isFull } of foreignKeys) {
     if (isShared) {
       const referred = `select from ${target} p where exists (select from ${table} f where ${mine} and ${match}) for key share`

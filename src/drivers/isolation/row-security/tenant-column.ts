@@ -22,6 +22,8 @@ export interface TenantColumn {
 /** The column of tables that were made for Tenantry. */
 export const TENANT_ID: TenantColumn = { name: 'tenant_id', type: 'text', isGiven: false }
 
+const PG_TYPES: Readonly<Record<ColumnType, string>> = { text: 'text', uuid: 'uuid', integer: 'int4', bigint: 'int8' }
+
 /** The name as SQL. */
 export const columnName = ({ name }: Pick<TenantColumn, 'name'>): string =>
   name === TENANT_ID.name ? name : pg.escapeIdentifier(name)
@@ -29,6 +31,10 @@ export const columnName = ({ name }: Pick<TenantColumn, 'name'>): string =>
 /** The required default, as the catalog spells it. */
 export const columnDefault = ({ type }: TenantColumn): string =>
   type === 'text' ? 'tenantry.current_tenant()' : `(tenantry.current_tenant())::${type}`
+
+/** A value as SQL. */
+export const valueAs = ({ type }: Pick<TenantColumn, 'type'>, id: string): string =>
+  `${pg.escapeLiteral(id)}::pg_catalog.${PG_TYPES[type]}`
 
 /** An expression of a setting that is null without a tenant. */
 export const settingAs = ({ type }: TenantColumn, setting: string): string =>
@@ -41,7 +47,7 @@ export const admittedIn = ({ type }: TenantColumn): string =>
 /** Creates that function. Empty for text. */
 export const admittedFunction = ({ type }: TenantColumn, role: string): string => {
   if (type === 'text') return ''
-  const name = `pg_catalog.${{ uuid: 'uuid', integer: 'int4', bigint: 'int8' }[type]}`
+  const name = `pg_catalog.${PG_TYPES[type]}`
   return `create or replace function ${admittedIn({ type } as TenantColumn)} returns ${name} stable parallel safe language plpgsql as $function$
     declare
       this text := tenantry.admitted_tenant();

@@ -96,7 +96,7 @@ export class Backups {
       if (backup.state === 'failed') throw BackupIncompatible(`Backup "${backupId}" failed and has no archive.`)
       if (backup.state !== 'completed') throw TransferInProgress(`Backup "${backupId}" is not complete yet.`)
       const { driver, placement } = storage.choose(where.isolation ?? row.isolation, where.placement ?? row.placement)
-      storage.assertImports(driver.name)
+      storage.assertFits(driver.name, tenantId)
       const kind = rehearse ? 'rehearsal' : 'restore'
       const transfer = await request(kernel, { kind, tenantId, backupId, isolation: driver.name, placement })
       await recordChange(kernel.events, {

@@ -1,0 +1,125 @@
+/**
+ * Checks of shared tables whose keys need not begin with the tenant column, before rows of one tenant are replaced there:
+ * the replacement must not change rows of other tenants, or meet their keys.
+ */
+import pg from 'pg'
+import { BackupIncompatible, type CopyDescription } from '../../../tenants/isolation/copy.ts'
+import { isTenants, qualified, relationsOf } from '../catalog/tables.ts'
+import { withoutForce } from '../row-security/apply.ts'
+import type { Shared } from '../row-security/shared-tables.ts'
+import { queryPinned } from '../row-security/sql.ts'
+import { columnName, valueAs } from '../row-security/tenant-column.ts'
+import { asideSchemaOf } from './aside-schema.ts'
+import { from } from './staging-schema.ts'
+
+/**
+ * Throws `E_BACKUP_INCOMPATIBLE` if rows of another tenant, or of other tables, may refer to rows of the tenant.
+ * @param isLocked whether the referenced rows are locked first: later references then wait for the end of the transaction
+ */
+export async function assertNoReferences(
+  client: pg.ClientBase,
+  { schema, column, tenant }: Shared,
+  isLocked: boolean,
+): Promise<void> {
+  const name = pg.escapeLiteral(column.name)
+  const [{ rows }] = (await queryPinned(
+    client,
+    `with ${relationsOf(schema)}
+    select conname as name, conrelid::regclass::text as table, confrelid::regclass::text as target,
+      case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass as "from",
+      case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass as "to",
+      own.attnum is null or conrelid not in (select oid from relation) as "isOutside",
+      (select string_agg(format('p.%I operator(%I.%s) f.%I', there.attname, nspname, oprname, here.attname), ' and ')
+        from generate_subscripts(conkey, 1) as position
+        join pg_attribute here on here.attrelid = conrelid and here.attnum = conkey[position]
+        join pg_attribute there on there.attrelid = confrelid and there.attnum = confkey[position]
+        join pg_operator o on o.oid = conpfeqop[position] join pg_namespace n on n.oid = oprnamespace) as match
+    from relation p join pg_attribute on attrelid = p.oid and attname = ${name}
+    join pg_constraint k on confrelid = p.oid join pg_class f on f.oid = conrelid
+    left join pg_attribute own on own.attrelid = conrelid and own.attname = ${name}
+    where contype = 'f' and conparentid = 0 and not coalesce(own.attnum = any (conkey), false) order by k.oid`,
+  )) as [pg.QueryResult]
+  const outside = rows.find(({ isOutside }) => isOutside)
+  if (outside) {
+    throw BackupIncompatible(
+      `The foreign key "${outside.name}" of ${outside.table} refers to rows of tenants in ${outside.target}, and ${outside.table} is not part of ` +
+        'a copy. Drop it, or move its table into the schema. Nothing was changed.',
+    )
+  }
+  const value = valueAs(column, tenant)
+  const own = columnName(column)
+  for (const key of rows) {
+    const { rows: found } = await withoutForce(
+      client,
+      schema,
+      async () => {
+        if (isLocked) {
+          await client.query(
+            `select count(*) from (select from ${key.to} p where p.${own} = ${value} for update) as held`,
+          )
+        }
+        return client.query(`select exists (
+          select from ${key.to} p join ${key.from} f on ${key.match} where p.${own} = ${value} and f.${own} <> ${value}) as any`)
+      },
+      column,
+    )
+    if (!found[0].any) continue
+    throw BackupIncompatible(
+      `Rows of another tenant in ${key.table} refer to rows of the tenant by the foreign key "${key.name}". Correct these rows first. ` +
+        'Nothing was changed.',
+    )
+  }
+}
+
+/** Throws `E_BACKUP_INCOMPATIBLE` if the former application has written rows with the id of a tenant that has none here. */
+export async function assertNoRows(client: pg.ClientBase, { schema, stored, column, tenant }: Shared): Promise<void> {
+  for (const table of stored.tables.filter(isTenants)) {
+    const own = `${columnName(column)} = ${valueAs(column, tenant)}`
+    const { rows } = await client.query(`select exists (select from ${from(table, schema)} where ${own}) as any`)
+    if (!rows[0].any) continue
+    throw BackupIncompatible(
+      `The table "${table.name}" already has rows with the id of the tenant "${tenant}". Delete them, or use another id. Nothing was changed.`,
+    )
+  }
+}
+
+/**
+ * Throws `E_BACKUP_INCOMPATIBLE` if rows of another tenant have values of the copy in a key without the tenant column. The
+ * exchange of the rows would meet them, too: this check is made while the tenant is still in use.
+ */
+export async function assertKeysFree(
+  client: pg.ClientBase,
+  { schema, stored, column, tenant, location }: Shared & { readonly location: Parameters<typeof asideSchemaOf>[0] },
+  { tables }: CopyDescription,
+): Promise<void> {
+  const { rows } = await client.query(
+    `with ${relationsOf(schema)}
+    select relname as table, (select relname from pg_catalog.pg_class where oid = indexrelid) as key,
+      array(select attname::text from pg_catalog.unnest(indkey::int2[]) with ordinality as k (number, position)
+        join pg_catalog.pg_attribute on attrelid = indrelid and attnum = number
+        where position <= indnkeyatts order by position) as columns
+    from relation join pg_catalog.pg_index on indrelid = relation.oid
+    where indisunique and indisvalid and indpred is null and indexprs is null order by indexrelid`,
+  )
+  for (const { table: name, key, columns } of rows as { table: string; key: string; columns: string[] }[]) {
+    const table = stored.tables.find((one) => one.name === name)
+    const copied = tables.find((one) => one.name === name)?.columns.map((one) => one.name)
+    const isComparable = columns.every(
+      (one) => copied?.includes(one) && !table?.columns.some((other) => other.name === one && other.ownType),
+    )
+    if (!table || !isComparable || columns.includes(column.name)) continue
+    const match = columns.map((one) => `s.${pg.escapeIdentifier(one)} = c.${pg.escapeIdentifier(one)}`).join(' and ')
+    const { rows: found } = await withoutForce(
+      client,
+      schema,
+      () =>
+        client.query(`select exists (select from ${qualified(asideSchemaOf(location), name)} c
+          join ${from(table, schema)} s on ${match} where s.${columnName(column)} <> ${valueAs(column, tenant)}) as any`),
+      column,
+    )
+    if (!found[0].any) continue
+    throw BackupIncompatible(
+      `Another tenant has values of the copy in the key "${key}" of the table "${name}", which does not contain "${column.name}". Nothing was changed.`,
+    )
+  }
+}
