@@ -82,7 +82,7 @@ test('faults of the options of built-in satellites are reported with all others'
   expect(await faultsOf(resolved(content))).toEqual([
     'isolation.0: must be one of schema-pg, rowscope-pg, database-pg, sqlite-memory',
     '(whole): Unrecognized key: "bogus"',
-    `migrations: folder ${join(folder, 'none')} not found`,
+    `migrations: folder ${join(folder, 'none')} not found; create it, or correct the path`,
     'audit.retentionDays: Invalid input: expected number, received string',
     'webhooks.timeoutMs: Too small: expected number to be >=100',
     'webhooks: Unrecognized key: "maxAttemptz"',
