@@ -91,11 +91,19 @@ export const rowTransferSuite = (type: AdoptedType) =>
         message: expect.stringContaining('Rows of another tenant in app.tasks refer'),
       })
       await here.sql(`delete from app.tasks where body = 'foreign' or body = 'FOREIGN'`)
-      await here.sql('create table internal.audits (project bigint references app.projects (id) on delete cascade)')
-      expect(await restore()).toMatchObject({
-        message: expect.stringContaining('of internal.audits refers to rows of tenants'),
-      })
-      await here.sql('drop table internal.audits')
+      const ofProject = [
+        'project bigint references app.projects (id) on delete cascade',
+        `org_id ${type}, project bigint, foreign key (org_id, project) references app.projects (org_id, id) on delete cascade`,
+      ]
+      await here.sql('alter table app.projects add constraint of_one unique (org_id, id)')
+      for (const columns of ofProject) {
+        await here.sql(`create table internal.audits (${columns})`)
+        expect(await restore()).toMatchObject({
+          message: expect.stringContaining('of internal.audits refers to rows of tenants'),
+        })
+        await here.sql('drop table internal.audits')
+      }
+      await here.sql('alter table app.projects drop constraint of_one')
       expect(await here.rows(acme)).toEqual(rows)
       expect(await restore()).toBeNull()
     })

@@ -28,16 +28,18 @@ export async function assertNoReferences(
     select conname as name, conrelid::regclass::text as table, confrelid::regclass::text as target,
       case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass as "from",
       case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass as "to",
-      own.attnum is null or conrelid not in (select oid from relation) as "isOutside",
+      own.attnum is null or not is_shared as "isOutside",
       (select string_agg(format('p.%I operator(%I.%s) f.%I', there.attname, nspname, oprname, here.attname), ' and ')
         from generate_subscripts(conkey, 1) as position
         join pg_attribute here on here.attrelid = conrelid and here.attnum = conkey[position]
         join pg_attribute there on there.attrelid = confrelid and there.attnum = confkey[position]
         join pg_operator o on o.oid = conpfeqop[position] join pg_namespace n on n.oid = oprnamespace) as match
-    from relation p join pg_attribute on attrelid = p.oid and attname = ${name}
+    from relation p join pg_attribute theirs on theirs.attrelid = p.oid and theirs.attname = ${name}
     join pg_constraint k on confrelid = p.oid join pg_class f on f.oid = conrelid
     left join pg_attribute own on own.attrelid = conrelid and own.attname = ${name}
-    where contype = 'f' and conparentid = 0 and not coalesce(own.attnum = any (conkey), false) order by k.oid`,
+    cross join lateral (select conrelid in (select oid from relation) as is_shared) as source
+    where contype = 'f' and conparentid = 0 and not (is_shared and exists (
+      select from unnest(conkey, confkey) as pair (here, there) where here = own.attnum and there = theirs.attnum)) order by k.oid`,
   )) as [pg.QueryResult]
   const outside = rows.find(({ isOutside }) => isOutside)
   if (outside) {
