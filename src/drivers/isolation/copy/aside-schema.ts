@@ -17,7 +17,7 @@ import { orphanedRows, type RowTables } from '../audit/orphaned-rows.ts'
 import { qualified, type StoredSchema, type StoredTable } from '../catalog/tables.ts'
 import { labelAside, type RowLocation } from '../row-security/locations.ts'
 import type { Shared, SharedStorage } from '../row-security/shared-tables.ts'
-import { columnName, valueAs } from '../row-security/tenant-column.ts'
+import { columnName, columnType, valueAs } from '../row-security/tenant-column.ts'
 import type { PostgresServer } from '../server/postgres-server.ts'
 import { nothingThere, type Source } from './copy-out.ts'
 
@@ -61,7 +61,7 @@ export async function createAside(
 ): Promise<void> {
   await dropAside(client, location)
   const aside = asideSchemaOf(location)
-  const own = `${columnName(column)} ${column.type} not null default ${valueAs(column, tenant)}`
+  const own = `${columnName(column)} ${columnType(column)} not null default ${valueAs(column, tenant)}`
   const path = `${pg.escapeIdentifier(schema)}, pg_catalog, ${searchPath}`
   const each = tables.map(({ name, columns }) => {
     const others = columns.filter((one) => one.name !== column.name)
@@ -71,9 +71,10 @@ export async function createAside(
   await client.query(
     [
       `create schema ${pg.escapeIdentifier(aside)}`,
-      `select set_config('tenantry.path_before', current_setting('search_path'), true), set_config('search_path', ${pg.escapeLiteral(path)}, true)`,
+      `select pg_catalog.set_config('tenantry.path_before', pg_catalog.current_setting('search_path'), true),
+        pg_catalog.set_config('search_path', ${pg.escapeLiteral(path)}, true)`,
       ...each,
-      `select set_config('search_path', current_setting('tenantry.path_before'), true)`,
+      `select pg_catalog.set_config('search_path', pg_catalog.current_setting('tenantry.path_before'), true)`,
     ].join('; '),
   )
 }

@@ -144,6 +144,18 @@ describe('a superuser', () => {
     expect(await others(rows)).toEqual(before)
   })
 
+  test('calls no function, and uses no type, of the former application', async () => {
+    const [a] = rows.ids
+    const functions = ['set_config(text, text, boolean)', 'current_setting(text)', 'num_nulls(integer)']
+    for (const one of functions) {
+      await rows.sql(`create function app.${one} returns text language plpgsql as $$begin raise 'called'; end$$;
+        alter function app.${one} owner to ${rows.role}`)
+    }
+    await rows.sql('create domain app.int8 as pg_catalog.int8 check (value < 0)')
+    await replace(rows, a)
+    expect(await bodies(rows, a)).toEqual(['ONE'])
+  })
+
   test('takes the role of tenants where triggers cannot be disabled, and leaves this role no rights', async () => {
     const [a] = rows.ids
     await rows.sql('alter table app.tasks enable always trigger tasks_shout')

@@ -133,7 +133,7 @@ export async function checkForeignKeys(
       const referred = `select from ${target} p where exists (select from ${table} f where ${mine} and ${match}) for key share`
       await client.query(`select count(*) from (${referred}) as held`)
     }
-    const nulls = `num_nulls(${columns.join(', ')})`
+    const nulls = `pg_catalog.num_nulls(${columns.join(', ')})`
     const broken = `${nulls} = 0 and not exists (select from ${target} p where ${match})`
     const partly = isFull ? ` or ${nulls} between 1 and ${columns.length - 1}` : ''
     const { rows } = await client.query(

@@ -214,7 +214,8 @@ export async function readSchema(
 export async function queryPinned(client: pg.ClientBase, ...statements: readonly string[]): Promise<pg.QueryResult[]> {
   const results = await client.query(
     [
-      `select set_config('tenantry.path_before', current_setting('search_path'), true), set_config('search_path', 'pg_catalog', true)`,
+      `select pg_catalog.set_config('tenantry.path_before', pg_catalog.current_setting('search_path'), true),
+        pg_catalog.set_config('search_path', 'pg_catalog', true)`,
       ...statements,
       `select set_config('search_path', current_setting('tenantry.path_before'), true)`,
     ].join(';\n'),

@@ -32,9 +32,12 @@ export const columnName = ({ name }: Pick<TenantColumn, 'name'>): string =>
 export const columnDefault = ({ type }: TenantColumn): string =>
   type === 'text' ? 'tenantry.current_tenant()' : `(tenantry.current_tenant())::${type}`
 
+/** The type as SQL. */
+export const columnType = ({ type }: Pick<TenantColumn, 'type'>): string => `pg_catalog.${PG_TYPES[type]}`
+
 /** A value as SQL. */
-export const valueAs = ({ type }: Pick<TenantColumn, 'type'>, id: string): string =>
-  `${pg.escapeLiteral(id)}::pg_catalog.${PG_TYPES[type]}`
+export const valueAs = (column: Pick<TenantColumn, 'type'>, id: string): string =>
+  `${pg.escapeLiteral(id)}::${columnType(column)}`
 
 /** An expression of a setting that is null without a tenant. */
 export const settingAs = ({ type }: TenantColumn, setting: string): string =>
@@ -47,7 +50,7 @@ export const admittedIn = ({ type }: TenantColumn): string =>
 /** Creates that function. Empty for text. */
 export const admittedFunction = ({ type }: TenantColumn, role: string): string => {
   if (type === 'text') return ''
-  const name = `pg_catalog.${PG_TYPES[type]}`
+  const name = columnType({ type })
   return `create or replace function ${admittedIn({ type } as TenantColumn)} returns ${name} stable parallel safe language plpgsql as $function$
     declare
       this text := tenantry.admitted_tenant();
