@@ -62,6 +62,38 @@ test('a row that the former application commits during the exchange ends the att
   expect((await here.rows(acme)).labels).toEqual([{ label: 'red' }])
 })
 
+test.each(['tasks_shout', undefined])(
+  'a row that the former application refers to from another tenant during the exchange stays, with the trigger %s',
+  async (always) => {
+    if (always) await here.sql(`alter table app.tasks enable always trigger ${always}`)
+    const backupId = await here.backup(acme)
+    const rows = await here.rows(acme)
+    const { transfer } = await here.transfers.backups.restore(acme, { backupId })
+    const client = new pg.Client({ connectionString: here.url })
+    await client.connect()
+    await client.query(`begin; select from app.tasks where org_id = '${acme}' for share`)
+    const working = here.transfers.work(transfer.id, idle)
+    await eventually(async () => {
+      expect(await here.sql(`select from pg_locks where locktype = 'transactionid' and not granted`)).toHaveLength(1)
+    })
+    // The exchange has locked and checked the projects, and waits for the tasks.
+    await here.sql(`insert into app.projects (id, org_id, title) values (900, '${acme}', 'late')`)
+    await here.sql(
+      `insert into app.tasks (id, org_id, project_id, body, state) values (900, '${globex}', 900, 'CHILD', 'open')`,
+    )
+    await client.end()
+    await working
+    expect(await here.sql('select project_id::int from app.tasks where id = 900')).toEqual([{ project_id: 900 }])
+    expect(await here.sql('select title from app.projects where id = 900')).toEqual([{ title: 'late' }])
+    expect((await here.transfers.get(acme, transfer.id)).failure).toMatchObject({
+      code: 'E_DEPENDENCY_UNAVAILABLE',
+      message: expect.stringContaining('have written rows of the table "projects" during the exchange'),
+    })
+    await here.sql('delete from app.projects where id = 900; alter table app.tasks enable trigger tasks_shout')
+    expect(await here.rows(acme)).toEqual(rows)
+  },
+)
+
 test('the search of an erasure finds the rows of former locations, and the doctor those of unknown ones', async () => {
   const driver = here.tenants.storage.driver('rowscope-pg')
   const [{ last_epoch: lastEpoch }] = await here.sql('select last_epoch from multitenancy.tenants where id = $1', [

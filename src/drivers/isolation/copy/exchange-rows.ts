@@ -26,7 +26,7 @@ import { asideSchemaOf, createAside, dropAside, readAside, recordAside, tablesAs
 import { assertCompatible, withRows } from './compatibility.ts'
 import { assertApplied, type RowStorage, readShared, stagingSchemaOf } from './copy-in-shared.ts'
 import type { LoadOptions } from './copy-load.ts'
-import { assertKeysFree, assertNoReferences, assertNoRows } from './replaceable-rows.ts'
+import { assertKeysFree, assertNoReferences, assertNoRows, type LockedRows } from './replaceable-rows.ts'
 import { advanceSequences, assertSequencesInRange } from './sequences.ts'
 import { assertStagedOnce, asWriter, from, insertAll, stage, takesRole } from './staging-schema.ts'
 import { copyTableIn } from './table-in.ts'
@@ -192,9 +192,9 @@ export async function exchange(
   if (!copy) assertCompatible(description, stored, true)
   const leaving = { tenantId: tenant, locator: left }
   await client.query(reader.names)
-  await assertNoReferences(client, shared, true)
+  const locked = await assertNoReferences(client, shared, true)
   if (left === '') await assertNoRows(client, shared)
-  else await takeOut(client, shared, leaving)
+  else await takeOut(client, shared, leaving, locked)
   const source = copy ? shared : { ...shared, stagingSchema: asideSchemaOf(location) }
   const tables = copy ? await staged(client, shared, copy, { log }) : tablesAside(description, stored)
   await withRights(client, source, () => insertAll(client, source, { tables }))
@@ -215,11 +215,12 @@ async function staged(
   return (await stage(client, shared, copy, options)).made.tables
 }
 
-/** Moves the rows of the entered location into its schema. */
+/** Moves the rows of the entered location into its schema. Throws if rows of other tenants may refer to one that was not locked. */
 async function takeOut(
   client: pg.ClientBase,
   shared: Placed,
   leaving: Parameters<typeof asideSchemaOf>[0],
+  locked: LockedRows,
 ): Promise<void> {
   const { schema, stored, column, tenant } = shared
   const tables = stored.tables.filter(isTenants)
@@ -238,6 +239,10 @@ async function takeOut(
     await withRights(client, { ...shared, stagingSchema: aside }, () =>
       asWriter(client, shared, () => deletion(client, `with ${steps.join(', ')} select`)),
     )
+  }
+  for (const [name, count] of locked) {
+    const { rows } = await client.query(`select count(*)::float8 as rows from ${qualified(aside, name)}`)
+    if (rows[0].rows !== count) throw written(name)
   }
   await recordAside(client, leaving, description)
 }
@@ -283,9 +288,12 @@ async function assertCounts(
       `select (select count(*) from ${from(table, schema)} where ${own}) = ${source} as same`,
     )
     if (rows[0].same) continue
-    throw DependencyUnavailable(
-      `Triggers, or another role than that of tenants, have written rows of the table "${table.name}" during the exchange. Nothing was changed.`,
-      { retryAfterSeconds: RETRY_AFTER_SECONDS },
-    )
+    throw written(table.name)
   }
 }
+
+const written = (table: string) =>
+  DependencyUnavailable(
+    `Triggers, or another role than that of tenants, have written rows of the table "${table}" during the exchange. Nothing was changed.`,
+    { retryAfterSeconds: RETRY_AFTER_SECONDS },
+  )

@@ -12,15 +12,19 @@ import { columnName, valueAs } from '../row-security/tenant-column.ts'
 import { asideSchemaOf } from './aside-schema.ts'
 import { from } from './staging-schema.ts'
 
+/** Numbers of locked rows of the tenant, by table. */
+export type LockedRows = ReadonlyMap<string, number>
+
 /**
  * Throws `E_BACKUP_INCOMPATIBLE` if rows of another tenant, or of other tables, may refer to rows of the tenant.
- * @param isLocked whether the referenced rows are locked first: later references then wait for the end of the transaction
+ * @param isLocked whether the referenced rows are locked first: later references to them wait for the end of the
+ * transaction. Rows that are committed later are not locked.
  */
 export async function assertNoReferences(
   client: pg.ClientBase,
-  { schema, column, tenant }: Shared,
+  { schema, stored, column, tenant }: Shared,
   isLocked: boolean,
-): Promise<void> {
+): Promise<LockedRows> {
   const name = pg.escapeLiteral(column.name)
   const [{ rows }] = (await queryPinned(
     client,
@@ -28,6 +32,8 @@ export async function assertNoReferences(
     select conname as name, conrelid::regclass::text as table, confrelid::regclass::text as target,
       case f.relkind when 'p' then '' else 'only ' end || conrelid::regclass as "from",
       case p.relkind when 'p' then '' else 'only ' end || confrelid::regclass as "to",
+      coalesce((select r.relname from pg_partition_ancestors(p.oid) with ordinality as a (relid, level)
+        join relation r on r.oid = a.relid order by level desc limit 1), p.relname) as root,
       own.attnum is null or not is_shared as "isOutside",
       (select string_agg(format('p.%I operator(%I.%s) f.%I', there.attname, nspname, oprname, here.attname), ' and ')
         from generate_subscripts(conkey, 1) as position
@@ -50,15 +56,18 @@ export async function assertNoReferences(
   }
   const value = valueAs(column, tenant)
   const own = columnName(column)
+  const locked = new Map<string, number>()
   for (const key of rows) {
     const { rows: found } = await withoutForce(
       client,
       schema,
       async () => {
-        if (isLocked) {
-          await client.query(
-            `select count(*) from (select from ${key.to} p where p.${own} = ${value} for update) as held`,
+        const table = stored.tables.find(({ name }) => name === key.root)
+        if (isLocked && table && !locked.has(table.name)) {
+          const { rows: held } = await client.query(
+            `select count(*)::float8 as rows from (select from ${from(table, schema)} where ${own} = ${value} for update) as held`,
           )
+          locked.set(table.name, held[0].rows)
         }
         return client.query(`select exists (
           select from ${key.to} p join ${key.from} f on ${key.match} where p.${own} = ${value} and f.${own} <> ${value}) as any`)
@@ -71,6 +80,7 @@ export async function assertNoReferences(
         'Nothing was changed.',
     )
   }
+  return locked
 }
 
 /** Throws `E_BACKUP_INCOMPATIBLE` if the former application has written rows with the id of a tenant that has none here. */
