@@ -12,6 +12,15 @@ import { columnName, valueAs } from '../row-security/tenant-column.ts'
 import { asideSchemaOf } from './aside-schema.ts'
 import { from } from './staging-schema.ts'
 
+/** The number of the operator that decides whether two values are equal, in each class of a B-tree index. */
+const EQUAL = 3
+
+interface Key {
+  readonly table: string
+  readonly key: string
+  readonly columns: readonly { readonly name: string; readonly operator: string }[]
+}
+
 /** Numbers of locked rows of the tenant, by table. */
 export type LockedRows = ReadonlyMap<string, number>
 
@@ -107,20 +116,27 @@ export async function assertKeysFree(
   const { rows } = await client.query(
     `with ${relationsOf(schema)}
     select relname as table, (select relname from pg_catalog.pg_class where oid = indexrelid) as key,
-      array(select attname::text from pg_catalog.unnest(indkey::int2[]) with ordinality as k (number, position)
-        join pg_catalog.pg_attribute on attrelid = indrelid and attnum = number
-        where position <= indnkeyatts order by position) as columns
+      array(select pg_catalog.json_build_object('name', attname, 'operator', pg_catalog.format('operator(%I.%s)', nspname, oprname))
+        from pg_catalog.generate_subscripts(indclass, 1) as position
+        join pg_catalog.pg_attribute on attrelid = indrelid and attnum = indkey[position]
+        join pg_catalog.pg_opclass c on c.oid = indclass[position]
+        join pg_catalog.pg_amop on amopfamily = opcfamily and amoplefttype = opcintype and amoprighttype = opcintype and amopstrategy = ${EQUAL}
+        join pg_catalog.pg_operator o on o.oid = amopopr join pg_catalog.pg_namespace n on n.oid = oprnamespace
+        order by position) as columns
     from relation join pg_catalog.pg_index on indrelid = relation.oid
-    where indisunique and indisvalid and indpred is null and indexprs is null order by indexrelid`,
+    where indisunique and indisvalid and not indisexclusion and indpred is null and indexprs is null order by indexrelid`,
   )
-  for (const { table: name, key, columns } of rows as { table: string; key: string; columns: string[] }[]) {
+  for (const { table: name, key, columns } of rows as Key[]) {
     const table = stored.tables.find((one) => one.name === name)
     const copied = tables.find((one) => one.name === name)?.columns.map((one) => one.name)
     const isComparable = columns.every(
-      (one) => copied?.includes(one) && !table?.columns.some((other) => other.name === one && other.ownType),
+      (one) => copied?.includes(one.name) && !table?.columns.some((other) => other.name === one.name && other.ownType),
     )
-    if (!table || !isComparable || columns.includes(column.name)) continue
-    const match = columns.map((one) => `s.${pg.escapeIdentifier(one)} = c.${pg.escapeIdentifier(one)}`).join(' and ')
+    if (!table || !isComparable || columns.some((one) => one.name === column.name)) continue
+    const match = columns
+      .map((one) => [pg.escapeIdentifier(one.name), one.operator])
+      .map(([value, operator]) => `s.${value} ${operator} c.${value}`)
+      .join(' and ')
     const { rows: found } = await withoutForce(
       client,
       schema,

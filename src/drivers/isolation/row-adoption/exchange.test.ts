@@ -156,6 +156,35 @@ describe('a superuser', () => {
     expect(await bodies(rows, a)).toEqual(['ONE'])
   })
 
+  test.each([
+    ['citext', 'Rocket', 'rocket'],
+    ['ltree', 'rocket', 'rocket'],
+  ])('compares keys of the type %s of an extension before the fence', async (type, copied, taken) => {
+    const [a, b] = rows.ids
+    await rows.sql(`create schema extensions; create extension ${type} schema extensions;
+      grant usage on schema extensions to public;
+      alter table app.projects add slug extensions.${type} unique`)
+    try {
+      await rows.sql(`update app.projects set slug = '${copied}' where org_id = '${a}'`)
+      const { driver } = rows
+      const importing = driver.export(
+        rows.location(a),
+        async (copy) => {
+          await rows.sql(`update app.projects set slug = null;
+            update app.projects set slug = '${taken}' where org_id = '${b}'`)
+          await driver.import(second(rows, a), copy, { signal })
+        },
+        { signal },
+      )
+      await expect(importing).rejects.toMatchObject({
+        code: 'E_BACKUP_INCOMPATIBLE',
+        message: expect.stringContaining('the key "projects_slug_key" of the table "projects"'),
+      })
+    } finally {
+      await rows.sql('drop schema extensions cascade')
+    }
+  })
+
   test('takes the role of tenants where triggers cannot be disabled, and leaves this role no rights', async () => {
     const [a] = rows.ids
     await rows.sql('alter table app.tasks enable always trigger tasks_shout')
