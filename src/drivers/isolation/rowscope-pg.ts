@@ -223,7 +223,7 @@ const open = (storage: TenantStorage): Promise<boolean> =>
   )
 
 const enter = (storage: TenantStorage, column: TenantColumn, signal = new AbortController().signal): Promise<boolean> =>
-  abortable(signal, (hold) => enterRows(storage.server, rowsOf(storage, column), hold))
+  abortable(signal, (hold) => enterRows(storage.server, rowsOf(storage, column), { signal, hold }))
 
 /**
  * The fence stays: a process without notice of the drop would find the shared tables and write rows without a tenant.

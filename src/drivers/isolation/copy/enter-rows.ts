@@ -25,7 +25,11 @@ import { exchange } from './exchange-rows.ts'
 import { from, insertAll, writable } from './staging-schema.ts'
 
 /** Returns false if a newer location of the tenant is in use. @param storage with the tenant's id as the label */
-export async function enterRows(server: PostgresServer, storage: RowStorage, hold: Holding): Promise<boolean> {
+export async function enterRows(
+  server: PostgresServer,
+  storage: RowStorage,
+  { signal, hold }: { readonly signal: AbortSignal; readonly hold: Holding },
+): Promise<boolean> {
   const { location, schema, tenant, column } = storage
   const aside = labelAside(location)
   const read = column.isGiven ? readingRows : rowReader
@@ -66,10 +70,12 @@ export async function enterRows(server: PostgresServer, storage: RowStorage, hol
     server.administer(stagingSchemaOf(tenant), (client) => hold(client, () => enter(client, copy)))
   const isEntered = await run()
   if (isEntered !== undefined) return isEntered
-  const isMigrated = await server.owned(async (client) => {
-    const source = await sourceAside(client, { ...storage, ...location, isolation: 'rowscope-pg' })
-    return copyOut(client, source, run, hold)
-  })
+  const migrated = () =>
+    server.owned(async (client) => {
+      const source = await sourceAside(client, { ...storage, ...location, isolation: 'rowscope-pg' })
+      return copyOut(client, source, run, hold)
+    })
+  const isMigrated = await server.exports.run(signal, migrated)
   // The copy has read the tables until the commit.
   await server.administer(stagingSchemaOf(tenant), async (client) => {
     if ((await enteredOf(client, location, 'for update')).locator === location.locator)
