@@ -99,9 +99,9 @@ export default {}
 `,
     )
     const { code, stderr } = await programWith({}).run('tenant:list', '--app', app)
+    expect(await readFile(runs, 'utf8')).toBe('main: false\n')
     expect(code).toBe(2)
     expect(stderr).toContain(`${app}: ${UNPLACED}Unexpected token '='`)
-    expect(await readFile(runs, 'utf8')).toBe('main: false\n')
   })
 
   test.each([
