@@ -1,6 +1,7 @@
 /** The report of an erasure counts rows of shared tables once, also beside a purge and in adopted tables. */
 import { afterAll, beforeAll, describe, expect, inject, test } from 'vitest'
 import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
+import { fakeClock } from '../../testing/base/clock.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { raw } from '../../testing/leak/operations.ts'
 
@@ -17,7 +18,12 @@ const sql = async (text: string, values: unknown[] = []) =>
   (await opened.tenancy.kernel.database.sql(text, values)).rows
 
 beforeAll(async () => {
-  opened = await testTenancy(inject('postgresUrl'), { role: 'api', migrations: [NOTES], isolation: [rowscopePg()] })
+  opened = await testTenancy(inject('postgresUrl'), {
+    role: 'api',
+    migrations: [NOTES],
+    isolation: [rowscopePg()],
+    clock: fakeClock(), // a purge and a request at the same time
+  })
 })
 afterAll(() => opened.end())
 
