@@ -4,6 +4,7 @@ import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
 import { fakeClock } from '../../testing/base/clock.ts'
 import { eventually, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
 import { raw } from '../../testing/leak/operations.ts'
+import { openRowTenancy, REQUEST } from '../adoption/row-adoptions.fixture.ts'
 
 const signal = AbortSignal.timeout(120_000)
 const NOTES = {
@@ -38,8 +39,8 @@ async function deleted(id: string): Promise<void> {
 const request = (id: string) => tenants().erasures.request(id, { confirm: id, reason: 'request 4711' })
 const work = (id: string, onStep?: (name: string, state: string) => unknown) =>
   tenants().erasures.work(id, { signal, onStep })
-const linesOf = async (id: string) => {
-  const { state, report } = await tenants().erasures.get(id)
+const linesOf = async (id: string, { erasures } = tenants()) => {
+  const { state, report } = await erasures.get(id)
   const lines = report?.systems.filter(({ system }) => system === 'placements')
   return { state, lines: lines?.map(({ kind, found, removed }) => [kind, found, removed]) }
 }
@@ -81,5 +82,29 @@ describe('the report of an erasure', () => {
     await request('killed')
     await work('killed')
     expect(await linesOf('killed')).toEqual(BOTH)
+  })
+
+  test('has rows of adopted tables that the former application writes after the removal, which are deleted', async () => {
+    const here = await openRowTenancy()
+    try {
+      await here.create()
+      const { adoptions, erasures } = here.opened.tenancy.tenants
+      await adoptions.tables.adopt({ ...REQUEST, digest: await here.digest() })
+      await erasures.request('2', { confirm: '2', reason: 'request 4711' })
+      let isWritten = false
+      const onStep = async (name: string, state: string) => {
+        if (isWritten || name !== 'placements' || state !== 'removed') return
+        isWritten = true
+        await here.sql(`insert into app.notes (org_id, body) values (2, 'late'), (2, 'later')`)
+      }
+      await erasures.work('2', { signal, onStep })
+      expect(await linesOf('2', here.opened.tenancy.tenants)).toEqual({
+        state: 'completed',
+        lines: [['main: app.notes', 3, 3]],
+      })
+      expect(await here.sql('select body from app.notes order by id')).toEqual([{ body: 'of 1' }, { body: 'of 3' }])
+    } finally {
+      await here.end()
+    }
   })
 })

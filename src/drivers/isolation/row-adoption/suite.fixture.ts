@@ -123,7 +123,10 @@ export const rowAdoptionSuite = (type: ColumnType) =>
       await erased(id)
       await erased(id)
       expect(counted.flat()).toEqual([{ kind: 'app.tasks', count: 1 }])
-      expect(await rows.asApplication('select body from tasks order by id')).toEqual([{ body: 'ONE' }, { body: 'KEPT' }])
+      expect(await rows.asApplication('select body from tasks order by id')).toEqual([
+        { body: 'ONE' },
+        { body: 'KEPT' },
+      ])
     })
 
     test('a later tenant is created in the adopted tables', async () => {
