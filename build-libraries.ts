@@ -32,12 +32,6 @@ const UNDICI = "export { default as Client } from 'undici/lib/dispatcher/client.
 const PAGES = ['console/**', 'http/pages/vendor/**']
 const ENTRY = 'entry:'
 
-interface Manifest {
-  readonly name: string
-  readonly version: string
-  readonly license: string
-}
-
 export async function bundleLibraries(root: string): Promise<void> {
   const dist = join(root, 'dist')
   const vendor = join(dist, 'vendor')
@@ -105,17 +99,32 @@ function writeOrigins(vendor: string, chunks: readonly OutputChunk[]): void {
   const texts: string[] = []
   const components: object[] = []
   for (const folder of [...new Set(folders)].toSorted()) {
-    const { name, version, license }: Manifest = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
-    const files = globSync('**/{LICENSE,license}{,.md}', { cwd: folder }) // also of its parts, such as undici/lib/milo
-    if (files.length === 0) throw new Error(`the package ${name} contains no licence`)
-    for (const file of files.toSorted((one, other) => one.length - other.length)) {
-      const title = file.includes('/') ? `${name} ${version}, ${dirname(file)}` : `${name} ${version} (${license})`
-      texts.push(`${title}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`)
-    }
-    const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`
-    components.push({ type: 'library', 'bom-ref': purl, name, version, purl, licenses: [{ license: { id: license } }] })
+    const origin = originOf(folder)
+    texts.push(...origin.texts)
+    components.push(origin.component)
   }
   writeFileSync(join(vendor, 'LICENSES.txt'), texts.join(`\n${'-'.repeat(80)}\n\n`))
   const document = { bomFormat: 'CycloneDX', specVersion: '1.6', version: 1, components }
   writeFileSync(join(vendor, 'sbom.cdx.json'), `${JSON.stringify(document, undefined, 2)}\n`)
+}
+
+interface Origin {
+  readonly texts: readonly string[]
+  readonly component: object
+}
+
+/** Licences of a package and of its parts, such as undici/lib/milo, and its component in CycloneDX. */
+export function originOf(folder: string): Origin {
+  const { name, version, license } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8'))
+  const files = globSync('**/{LICENSE,license}{,.md}', { cwd: folder, exclude: ['**/node_modules/**'] })
+  if (files.length === 0) throw new Error(`the package ${name} contains no licence`)
+  const texts = files
+    .toSorted((one, other) => one.length - other.length)
+    .map((file) => {
+      const title = file.includes('/') ? `${name} ${version}, ${dirname(file)}` : `${name} ${version} (${license})`
+      return `${title}\n\n${readFileSync(join(folder, file), 'utf8').trim()}\n`
+    })
+  const purl = `pkg:npm/${name.replace('@', '%40')}@${version}`
+  const licenses = [license.includes(' ') ? { expression: license } : { license: { id: license } }]
+  return { texts, component: { type: 'library', 'bom-ref': purl, name, version, purl, licenses } }
 }

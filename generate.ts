@@ -20,7 +20,6 @@ import type { AnyOperation } from './src/kernel/api/operation.ts'
 import type { ErrorType } from './src/kernel/base/errors.ts'
 import * as kernelErrors from './src/kernel/base/errors.ts'
 import { sqlOf } from './src/kernel/database/migrations.ts'
-import * as startErrors from './src/kernel/database/start-failures.ts'
 import * as doctorErrors from './src/kernel/doctor/doctor.ts'
 import * as settingsErrors from './src/kernel/processes/settings.ts'
 import { type Catalogue, catalogueOf, openApiOf } from './src/service/catalogue.ts'
@@ -118,6 +117,8 @@ function eventsPage({ events, jobs }: Catalogue): string {
   ])
 }
 
+const NO_RESPONSE = kernelErrors.InvalidConfiguration
+
 /** Errors of the service by code. Commands and HTTP both use E_INTERNAL, so it is one of them. */
 function serviceErrors({ operations, errors }: Catalogue): ErrorType[] {
   const declared = [
@@ -137,13 +138,14 @@ function serviceErrors({ operations, errors }: Catalogue): ErrorType[] {
     ...errors,
   ]
   const byCode = new Map([...declared, commandErrors.Failed].map((error) => [error.code, error]))
+  byCode.delete(NO_RESPONSE.code)
   return [...byCode.values()].toSorted((a, b) => (a.code < b.code ? -1 : 1))
 }
 
 function errorsPage(catalogue: Catalogue): string {
   const own = errorsOf(
+    { NO_RESPONSE },
     commandErrors,
-    startErrors,
     profileErrors,
     requestErrors,
     targetErrors,

@@ -12,6 +12,13 @@ describe('generated files', () => {
     expect(readFileSync(join(ROOT, path), 'utf8')).toBe(text)
   })
 
+  test('an invalid configuration is an error of commands, and of no response', () => {
+    const [responses, commands] = (generated().get('docs/reference/errors.md') ?? '').split('which no response has')
+    expect(responses).not.toContain('`E_CONFIGURATION`')
+    expect(commands).toContain('| `E_CONFIGURATION` | Invalid configuration | 2 |')
+    expect(JSON.parse(generated().get('src/console/api/errors.json') ?? '')).not.toHaveProperty('E_CONFIGURATION')
+  })
+
   test('openapi.json is valid OpenAPI 3.1 with the version of the package', async () => {
     const document = JSON.parse(readFileSync(join(ROOT, 'openapi.json'), 'utf8'))
     const { valid, errors } = await new Validator().validate(document)

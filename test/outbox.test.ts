@@ -129,6 +129,21 @@ describe.for(['schema-pg', 'sqlite-memory'])('%s', (isolation) => {
     await expect(tenant.transaction(call)).rejects.toMatchObject(invalid)
   })
 
+  test('an id in upper case is the same id, and the entry has the actor of the call', async () => {
+    const before = await effects(id)
+    const tenant = await tenancy.tenant(id)
+    const callId = 'ABCDEFAB'.concat(randomUUID().slice(8))
+    const change = { action: 'notes.create', tenantId: id, target: 'note:3' }
+    const call = (ofCall: string) => recordChange(tenancy.kernel.events, change, { id: ofCall })
+    await runInContext({ actor: ANN }, () => tenant.transaction(() => call(callId)))
+    await eventually(async () => expect((await effects(id)).actors).toEqual(['ann', ...before.actors]))
+    await call(callId)
+    await call(callId.toLowerCase())
+    await tenant.transaction(() => call(callId.toLowerCase()))
+    await tenancy.tenants.outbox.settled()
+    expect((await effects(id)).actors).toEqual(['ann', ...before.actors])
+  })
+
   test.for(['x\0', 'half an emoji \ud83d'])(
     'a call by an actor whose name cannot be stored fails: %j',
     async (name) => {

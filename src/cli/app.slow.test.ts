@@ -1,78 +1,53 @@
-/** Tests definitions that Node.js cannot import, in processes of their own. */
-import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { dirname, join } from 'node:path'
-import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+/** Starts the program on the definition of a host: the ready-made service, and the copy of the package that the host has. */
+import { cp, mkdir, readFile, symlink, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { expect, test } from 'vitest'
 import { programWith } from './program.fixture.ts'
+import { useProgram } from './program-database.fixture.ts'
 
-let directory: string
-beforeAll(async () => {
-  directory = await mkdtemp(join(tmpdir(), 'tenantry-app-'))
-  await writeFile(join(directory, 'package.json'), '{ "type": "module" }')
+const ROOT = join(import.meta.dirname, '../..')
+const APP = join(ROOT, 'examples/own-satellite/tenancy.ts')
+
+const program = useProgram(programWith, { NODE_OPTIONS: '--conditions=tenantry-source' })
+
+test('serve of a definition has the operations and migrations of the host', async () => {
+  const service = program.start(['--app', APP, 'serve'])
+  const [, api = ''] = await service.says(/Admin API +(\S+)/)
+  const post = async (path: string, body: object) => {
+    const headers = {
+      'x-admin-token': program.env.TENANTRY_ADMIN_TOKEN ?? '',
+      'content-type': 'application/json',
+      prefer: 'wait=20',
+    }
+    const response = await fetch(`${api}${path}`, { method: 'POST', headers, body: JSON.stringify(body) })
+    return response.status
+  }
+  expect(await post('/tenants', { id: 'acme', name: 'Acme' })).toBe(201)
+  expect(await post('/tenants/acme/announcements', { title: 'Hello', body: 'World' })).toBe(201)
+  const applied = await program.run('tenant:exec', 'acme', '--sql', 'select count(*) from notes', '--app', APP)
+  expect(applied).toMatchObject({ code: 0 })
+  service.process.kill('SIGTERM')
+  expect(await service.ended).toMatchObject({ code: 0 })
 })
-afterAll(() => rm(directory, { recursive: true, force: true }))
 
-const written = async (name: string, text: string): Promise<string> => {
-  const path = join(directory, name)
-  await mkdir(dirname(path), { recursive: true })
-  await writeFile(path, text)
-  return path
-}
-
-const DECORATED = `const Entity = (): any => (target: unknown) => target
-
-@Entity()
-export class Note {}
-`
-const COMPILE = 'Compile the definition to JavaScript and name the output (`--app ./dist/tenancy.js`)'
-
-describe('--app with a definition that Node.js cannot import', () => {
-  test.each([
-    ['decorators', DECORATED, ':3: Invalid or unexpected token. Node.js does not support decorators.'],
-    ['an enum', 'export enum Color { Red }', ':1: TypeScript enum is not supported in strip-only mode.'],
-    [
-      'parameter properties',
-      'export class Note {\n  constructor(readonly title: string) {}\n}',
-      ':2: TypeScript parameter property is not supported in strip-only mode.',
-    ],
-    ['a namespace', 'export namespace Notes { export const all = 1 }', ':1: TypeScript namespace declaration is'],
-  ])(
-    'names file and line of %s in the definition and in a file that it imports, and what to do',
-    async (_, text, expected) => {
-      const entities = await written('entities/note.ts', text)
-      const importing = await written('tenancy.ts', "import './entities/note.ts'\nexport default {}\n")
-      for (const app of [entities, importing]) {
-        const { code, stdout, stderr } = await programWith({}).run('tenant:list', '--app', app)
-        expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
-        expect(stderr).toContain(`${app}: ${entities}${expected}`)
-        expect(stderr).toContain(COMPILE)
-      }
-    },
+test('the program runs the copy of the package that the file resolves', async () => {
+  const [copy, host] = [join(program.directory, 'copy'), join(program.directory, 'host')]
+  const manifest = JSON.parse(await readFile(join(ROOT, 'package.json'), 'utf8'))
+  await cp(join(ROOT, 'src'), join(copy, 'src'), { recursive: true })
+  await symlink(join(ROOT, 'node_modules'), join(copy, 'node_modules'))
+  const other = { ...manifest, version: '9.9.9', bin: { tenantry: './src/cli/main.ts' } }
+  await writeFile(join(copy, 'package.json'), JSON.stringify(other))
+  await mkdir(join(host, 'node_modules'), { recursive: true })
+  await symlink(copy, join(host, 'node_modules', 'tenantry'))
+  const app = join(host, 'tenancy.ts')
+  await writeFile(
+    app,
+    `import { defineTenancy } from 'tenantry'\nexport default defineTenancy({ isolation: ['schema-pg'] })`,
   )
 
-  test.each([
-    ['a file without its extension', './note', 'Imports name files with their extension, as in `./entities.ts`.'],
-    ['a file that does not exist', './absent.js', 'Imports name files with their extension'],
-    ['a directory', './folder', 'Imports name files with their extension'],
-    ['an alias of tsconfig.json', '@/note.ts', 'If it is an alias of `paths` in tsconfig.json, use a relative path'],
-    ['a package that is not installed', 'not-installed', "Cannot find package 'not-installed' imported from"],
-    ['a file with JSX', './page.tsx', COMPILE],
-  ])('explains an import of %s', async (_, specifier, expected) => {
-    await written('note.ts', 'export interface Note { title: string }')
-    await written('page.tsx', 'export const page = 1')
-    await written('folder/index.ts', 'export const note = 1')
-    const app = await written('tenancy.ts', `import '${specifier}'\nexport default {}\n`)
-    const { code, stderr } = await programWith({}).run('tenant:list', '--app', app)
-    expect(code).toBe(2)
-    expect(stderr).toContain(expected)
-    expect(stderr).toContain(app)
-  })
-
-  test('explains an import of a type without `type`', async () => {
-    await written('note.ts', 'export interface Note { title: string }')
-    const app = await written('tenancy.ts', "import { Note } from './note.ts'\nexport default {} as Note\n")
-    const { stderr } = await programWith({}).run('tenant:list', '--app', app)
-    expect(stderr).toContain(`${app}:1: The requested module './note.ts' does not provide an export named 'Note'.`)
-    expect(stderr).toContain('Import types by `import type`.')
-  })
+  const version = async (...argv: string[]) => (await program.run(...argv, '--version')).stdout.trim()
+  expect(await version()).toBe(manifest.version)
+  expect(await version('--app', app)).toBe('9.9.9')
+  expect(await program.run('tenant:list', '--app', app)).toMatchObject({ code: 0 })
+  expect(await program.run('tenant:show', 'absent', '--app', app)).toMatchObject({ code: 3 })
 })

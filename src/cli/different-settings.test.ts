@@ -280,7 +280,7 @@ test('commands that change the storage of tenants, and doctor, have --allow-diff
 /** Parts without storage of tenants. */
 const WITHOUT_STORAGE: readonly string[] = ['processes', 'tokens', 'sessions', 'activity', 'outbox']
 
-test('each changing operation and each command of its own of a part declares whether it changes the storage of tenants', () => {
+test('each changing operation and each command without an operation declares whether it changes the storage of tenants', () => {
   const parts = partsOf(postgresStore(), []).filter(({ name }) => !WITHOUT_STORAGE.includes(name))
   const operations = parts.flatMap(({ operations = [] }) => operations).filter(({ method }) => method !== 'GET')
   const commands = parts.flatMap(({ commands = [] }) => commands).filter((command) => !('runWith' in command))

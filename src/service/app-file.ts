@@ -3,15 +3,12 @@
  *
  *   --app, --config ─► TENANTRY_APP, TENANTRY_CONFIG ─► "tenantry".app of the nearest package.json ─► tenantry.config.{ts,js,json}
  */
-import { execFile } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { dirname, join, resolve } from 'node:path'
+import { dirname, isAbsolute, join, resolve } from 'node:path'
 import { fileURLToPath, pathToFileURL } from 'node:url'
 
 const FILES = ['tenantry.config.ts', 'tenantry.config.js', 'tenantry.config.json']
-
-const IMPORT_TIMEOUT_MS = 10_000
 
 type Environment = Readonly<Record<string, string | undefined>>
 
@@ -93,7 +90,7 @@ async function readApp(path: string, directory: string): Promise<Source> {
     if (!isDefinition(exported)) return { ...source, content: exported }
     return { ...source, content: exported.config, base: exported.directory ?? directory, isDefinition: true }
   } catch (error) {
-    return { ...source, fault: await importFault(error, path) }
+    return { ...source, fault: importFault(error) }
   }
 }
 
@@ -104,7 +101,7 @@ const COMPILE =
 const HINTS: readonly (readonly [RegExp, string])[] = [
   [/^ERR_UNSUPPORTED_(NODE_MODULES_)?TYPE/, COMPILE],
   [/^ERR_UNKNOWN_FILE_EXTENSION/, COMPILE],
-  [/^SyntaxError Invalid or unexpected token/, `Node.js does not support decorators. ${COMPILE}`],
+  [/^SyntaxError Invalid or unexpected token/, `If it is a decorator: Node.js does not support decorators. ${COMPILE}`],
   [
     /^SyntaxError .* does not provide an export/,
     'Import types by `import type`. The compiler option `verbatimModuleSyntax` reports them.',
@@ -119,30 +116,27 @@ const HINTS: readonly (readonly [RegExp, string])[] = [
   ],
 ]
 
-/** Message of a failed import with the file and a hint. */
-async function importFault(error: unknown, path: string): Promise<string> {
+/** For syntax errors of which Node.js gives no place. */
+const UNPLACED = 'this file, or a file that it imports, has syntax that Node.js does not support'
+
+/** Message of a failed import with the place, if Node.js gives it, and a hint. */
+function importFault(error: unknown): string {
   if (!(error instanceof Error)) return String(error)
   const { name, message, stack = '' } = error
   const kind = `${(error as NodeJS.ErrnoException).code ?? name} ${message}`
   const [, hint] = HINTS.find(([pattern]) => pattern.test(kind)) ?? []
   const isUnplaced = /^SyntaxError: .*\n +at .*node:internal/.test(stack)
-  const place = error instanceof SyntaxError && placeIn(isUnplaced ? await failedImport(path) : stack)
+  const place = error instanceof SyntaxError && (isUnplaced ? UNPLACED : placeIn(stack))
   const text = place ? `${place}: ${message}` : message
   return hint ? `${text.replace(/\.$/, '')}. ${hint}` : text
 }
 
-/** `/app/entities.ts:3` of the first line that names a file and a line. */
-function placeIn(text: string): string | undefined {
-  const [, url, line] = /^(file:\S+):(\d+)$/m.exec(text) ?? []
-  return url && `${fileURLToPath(url)}:${line}`
+/** `/app/entities.ts:3` of the first line of a stack, which has a URL for an ECMAScript module, and a path for CommonJS. */
+function placeIn(stack: string): string | undefined {
+  const [, file = '', line] = /^(.+):(\d+)\n/.exec(stack) ?? []
+  const path = file.startsWith('file:') ? fileURLToPath(file) : file
+  return isAbsolute(path) ? `${path}:${line}` : undefined
 }
-
-/** Output of Node.js for a file that it cannot compile. Only an error that ends a process names the place. */
-const failedImport = (path: string): Promise<string> =>
-  new Promise((resolve) => {
-    const argv = [...process.execArgv, '--no-warnings', path]
-    execFile(process.execPath, argv, { timeout: IMPORT_TIMEOUT_MS }, (_, __, stderr) => resolve(stderr))
-  })
 
 const isRunning = (value: any): value is { stop(): Promise<void> } =>
   typeof value?.stop === 'function' && value.kernel !== undefined

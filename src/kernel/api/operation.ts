@@ -199,8 +199,8 @@ export interface Operation<
   /** Whether it changes something outside of its transaction: then it is unknown after the deadline whether the change was made. */
   readonly changesOutside?: boolean
   /**
-   * Whether it creates, fills, migrates, copies, moves or deletes storage of tenants. Its command then requires the settings of running
-   * processes. Each changing operation of tenants declares it.
+   * Whether it creates, fills, migrates, copies, moves or deletes storage of tenants, except by statements in the scope of a tenant. Its
+   * command then requires the settings of running processes. Each changing operation of tenants declares it.
    */
   readonly changesStorage?: boolean
   readonly errors?: readonly ErrorType[]

@@ -1,6 +1,7 @@
 /**
  * Recognizes the application key of a backoffice by a proof: a constant that is encrypted with the key, in a table of one row.
- * - A wrong key is rejected before migrations. Beside a live process with another key it is a conflict of settings. Of several first starts with different keys, only one succeeds.
+ * - A wrong key is rejected before migrations; while a process with another key is running, as a conflict of settings.
+ * - Of several first starts with different keys, only one succeeds.
  * - A start with a former key encrypts the proof with the current key.
  */
 import { InvalidConfiguration, TenancyError } from '../base/errors.ts'

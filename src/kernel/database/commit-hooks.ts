@@ -5,25 +5,52 @@ import type { Logger } from '../base/logger.ts'
 /** Receives all items of a transaction together, before its commit. An error rolls it back. */
 export type Collect<Item> = (items: readonly Item[]) => Promise<unknown>
 
+interface Hooks {
+  readonly after: (() => unknown)[]
+  readonly collected: Map<Collect<any>, unknown[]>
+  isClosed: boolean
+}
+
 /** Hooks of one transaction or savepoint. Those of a rolled back savepoint are dropped. */
 export class CommitHooks {
-  readonly after: (() => unknown)[] = []
-  readonly #collected = new Map<Collect<any>, unknown[]>()
+  readonly #own: Hooks = { after: [], collected: new Map(), isClosed: false }
+  /** Around a released savepoint: work of the savepoint that continues adds to them. */
+  #outer: CommitHooks | undefined
+
+  get after(): (() => unknown)[] {
+    return this.#hooks.after
+  }
+
+  /** Whether hooks before the commit have run. */
+  get isClosed(): boolean {
+    return this.#hooks.isClosed
+  }
 
   before<Item>(collect: Collect<Item>, items: readonly Item[]): void {
-    const all = this.#collected.get(collect) ?? []
+    const { collected } = this.#hooks
+    const all = collected.get(collect) ?? []
     for (const item of items) all.push(item)
-    this.#collected.set(collect, all)
+    collected.set(collect, all)
   }
 
   /** Takes the hooks of a released savepoint. */
   take(inner: CommitHooks): void {
     this.after.push(...inner.after)
-    for (const [collect, items] of inner.#collected) this.before(collect, items)
+    for (const [collect, items] of inner.#hooks.collected) this.before(collect, items)
+    inner.#outer = this
   }
 
   async runBefore(): Promise<void> {
-    for (const [collect, items] of this.#collected) await collect(items)
+    const { collected } = this.#own
+    for (const [collect, items] of collected) {
+      collected.delete(collect) // items that are added meanwhile are visited again
+      await collect(items)
+    }
+    this.#own.isClosed = true
+  }
+
+  get #hooks(): Hooks {
+    return this.#outer ? this.#outer.#hooks : this.#own
   }
 }
 

@@ -105,3 +105,47 @@ test('closing waits for hooks in progress', async () => {
   await own.close()
   expect(isDone).toBe(true)
 })
+
+test('items before a commit are collected together, also those of work that outlives its nested transaction', async () => {
+  const nestedEnd = Promise.withResolvers<void>()
+  const end = Promise.withResolvers<void>()
+  const collect = async (items: readonly string[]) => {
+    seen.push([...items, database.inTransaction])
+    if (items.includes('a')) await database.beforeCommit(collect, 'of a collector')
+  }
+  let late: Promise<void> | undefined
+  await database.transaction(async () => {
+    const afterNested = await database.transaction(async () => {
+      await database.beforeCommit(collect, 'a')
+      late = end.promise.then(() => database.beforeCommit(collect, 'late'))
+      return {
+        ended: nestedEnd.promise.then(() => {
+          database.afterCommit(() => seen.push('hook'))
+          return database.beforeCommit(collect, 'b')
+        }),
+      }
+    })
+    nestedEnd.resolve()
+    await afterNested.ended
+  })
+  const ofCommit = [['a', 'b', true], ['of a collector', true], 'hook']
+  expect(seen).toEqual(ofCommit)
+  end.resolve()
+  await late
+  await eventually(() => expect(seen).toEqual([...ofCommit, ['late', false]]))
+})
+
+test('items of a rolled back transaction are not collected, also late ones', async () => {
+  const end = Promise.withResolvers<void>()
+  const collect = async (items: readonly string[]) => seen.push(...items)
+  let late: Promise<void> | undefined
+  const failing = database.transaction(async () => {
+    await database.beforeCommit(collect, 'a')
+    late = end.promise.then(() => database.beforeCommit(collect, 'late'))
+    failWith('no')
+  })
+  await expect(failing).rejects.toThrow('no')
+  end.resolve()
+  await late
+  expect(seen).toEqual([])
+})

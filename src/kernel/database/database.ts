@@ -151,11 +151,12 @@ export class Database {
     else this.#afterCommit.run(hook)
   }
 
-  /** Calls `collect` once for all items of the transaction in progress, before its commit; with this item now when there is none. */
+  /** Calls `collect` once for all items of the transaction in progress, before its commit; with a late item after it; now when there is none. */
   async beforeCommit<Item>(collect: Collect<Item>, item: Item): Promise<void> {
     const frame = this.#frames.getStore()
-    if (frame) frame.hooks.before(collect, [item])
-    else await collect([item])
+    if (!frame) await collect([item])
+    else if (frame.hooks.isClosed) this.afterCommit(() => collect([item]))
+    else frame.hooks.before(collect, [item])
   }
 
   /** Sends with the commit of the transaction in progress (or immediately); payload at most 8,000 bytes. */

@@ -12,8 +12,8 @@ export interface CallOptions {
   readonly id?: string | undefined
 }
 
-/** `E_INVALID_REQUEST` */
-export const checkCallId = (id: string): string => parsed(z.uuid(), id, 'id')
+/** In lower case, as PostgreSQL returns it. `E_INVALID_REQUEST` */
+export const checkCallId = (id: string): string => parsed(z.uuid(), id, 'id').toLowerCase()
 
 /** Runs work in a transaction of the backoffice. Undefined if a call of the tenant with this id has taken effect. `E_INVALID_REQUEST` */
 export function once<T>(
@@ -22,12 +22,12 @@ export function once<T>(
   id: string,
   work: () => Promise<T>,
 ): Promise<T | undefined> {
-  checkCallId(id)
+  const callId = checkCallId(id)
   return database.transaction(async () => {
     const { rows } = await database.sql(
       `insert into multitenancy.outbox_received (id, tenant_id, posted_at) values ($1, $2, now())
        on conflict do nothing returning true`,
-      [id, tenantId ?? ''],
+      [callId, tenantId ?? ''],
     )
     return rows.length > 0 ? work() : undefined
   })

@@ -1,5 +1,6 @@
 /** Counts in transactions of the backoffice: they commit or are rolled back with it. */
 import { describe, expect, test } from 'vitest'
+import { eventually } from '../../testing/base/tenancy.ts'
 import { metricsOn } from './metrics.fixture.ts'
 
 const STORES = ['memory', 'postgres'] as const
@@ -51,6 +52,15 @@ describe.each(STORES)('counts in a transaction with the store %s', (store) => {
       })
     for (let round = 0; round < 5; round++) await Promise.all(orders.map(count))
     expect(await read()).toEqual(Object.fromEntries(keys.map((key) => [`${date()} ${key}`, 30])))
+  })
+
+  test('a count that its transaction does not await is counted', async () => {
+    let counting: Promise<void> | undefined
+    await transaction(async () => {
+      counting = fixture.metrics.increment(fixture.acme, 'exports', 2)
+    })
+    await counting
+    await eventually(async () => expect(await rows()).toEqual([`${date()} exports 2`]))
   })
 
   test('a sum stops at the largest exact integer', async () => {

@@ -2,7 +2,7 @@
  * Counts in transactions of the backoffice, also those that relay entries of tenants' transactions. They commit with it, without the store.
  *
  * Each day, tenant and key has one such row beside those of the store. Each transaction writes its rows once, before its commit and in one
- * order: it locks them shortly, and no two transactions wait for each other. Tenants are locked as by the rollup.
+ * order: it locks them only briefly, and transactions cannot deadlock. Tenants are locked as by the rollup.
  */
 import type { Database } from '../../kernel/database/database.ts'
 import { MAX_SUM } from '../../kernel/store/sums.ts'

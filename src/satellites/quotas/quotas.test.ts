@@ -244,6 +244,17 @@ describe.each(STORES)('quotas on the store %s', (store) => {
     await eventually(async () => expect(await quotas.getUsage(acme, 'exports')).toBe(2))
   })
 
+  test('track inside a transaction returns the counter of today with its amount, without the gauge and other amounts', async () => {
+    await quotas.setUsage(acme, 'exports', 50)
+    const tracked = await all.opened.tenancy.transaction(async () => [
+      await quotas.track(acme, 'exports'),
+      await quotas.track(acme, 'exports', 2),
+    ])
+    expect(tracked).toEqual([1, 2])
+    await eventually(async () => expect(await quotas.getUsage(acme, 'exports')).toBe(3))
+    expect(await all.opened.tenancy.transaction(() => quotas.track(acme, 'exports'))).toBe(4)
+  })
+
   describe('events', () => {
     const recordEvents = (tenantId: string) => {
       const events: string[] = []

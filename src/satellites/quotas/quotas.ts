@@ -65,16 +65,17 @@ export class Quotas<Quota extends string = string> {
   }
 
   /**
-   * Counts without a limit; inside a transaction of the tenant or the backoffice, after its commit. Returns the usage with the amount.
+   * Counts without a limit; inside a transaction of the tenant or the backoffice, after its commit. Returns today's counter with the
+   * amount, inside a transaction without its other amounts.
    * @throws E_TENANT_NOT_FOUND, E_DEPENDENCY_UNAVAILABLE, E_INVALID_REQUEST
    */
   async track(tenantId: string, quota: Quota, amount = 1): Promise<number> {
     const tenant = await this.#usable(tenantId)
     const outbox = joinedOutbox(tenantId)
     if (outbox || this.#kernel.database.inTransaction) {
-      const { usage } = await this.check(tenantId, quota, amount)
+      const reading = await this.#read(tenantId, quota, amount)
       await (outbox ? postTrack(outbox, quota, amount) : this.trackAfterCommit(tenantId, quota, amount))
-      return usage + amount
+      return (reading?.today ?? 0) + amount
     }
     const { taken } = await this.#apply(tenant, 'track', [{ quota, amount }])
     return taken.usages[0] ?? 0
@@ -112,16 +113,13 @@ export class Quotas<Quota extends string = string> {
 
   /** Whether `amount` more would fit, over `getUsage`. It reserves nothing. */
   async check(tenantId: string, quota: Quota, amount = 1): Promise<Decision> {
-    assertDeclared(this.#declared, quota, 'quota')
-    checkTakes([{ name: quota, amount, limit: null }])
     const { limits } = await this.#tenants.plans.resolve(await this.#usable(tenantId))
-    return decisionOver(await this.#read(tenantId, quota), amount, limits.get(quota) ?? null, this.#kernel.clock.now())
+    const reading = await this.#read(tenantId, quota, amount)
+    return decisionOver(reading, amount, limits.get(quota) ?? null, this.#kernel.clock.now())
   }
 
   /** Today's counter if it exists, otherwise the gauge, otherwise 0. */
   async getUsage(tenantId: string, quota: Quota): Promise<number> {
-    assertDeclared(this.#declared, quota, 'quota')
-    checkTakes([{ name: quota, amount: 0, limit: null }])
     await knownTenant(this.#tenants.registry, tenantId)
     const reading = await this.#read(tenantId, quota)
     return reading?.today ?? reading?.gauge ?? 0
@@ -266,7 +264,9 @@ export class Quotas<Quota extends string = string> {
   }
 
   /** Undefined if the store is unavailable and the policy is fail-open. */
-  async #read(tenantId: string, quota: string) {
+  async #read(tenantId: string, quota: string, amount = 0) {
+    assertDeclared(this.#declared, quota, 'quota')
+    checkTakes([{ name: quota, amount, limit: null }])
     try {
       return await this.#kernel.store.counters.read(tenantId, quota)
     } catch (error) {

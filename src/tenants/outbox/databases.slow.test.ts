@@ -164,6 +164,7 @@ test('a database that accepts no connections keeps its mark, and its entries are
   const connections = (mode: boolean) =>
     sql(`alter database ${pg.escapeIdentifier(locator)} with allow_connections ${mode}`)
   await connections(false)
+  expect(await posting.tenants.outbox.oldestSeconds()).toEqual(new Map())
   await look(0)
   await look(UNCHANGED_MS)
   await expect(driver().outbox.relay(await location(), {}, async () => undefined)).rejects.toMatchObject({

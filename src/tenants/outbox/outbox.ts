@@ -124,14 +124,18 @@ export class Outbox {
 
   /** Age in seconds of the oldest entry, by placement; without unavailable ones. */
   async oldestSeconds(): Promise<ReadonlyMap<string, number>> {
-    const ages = new Map(this.#shared ? [] : this.#storage.placements.map((placement) => [placement, 0]))
+    const ages = new Map<string, number>()
+    const unread = new Set<string>()
     const read = async (location: StorageLocation) => {
       const { outbox } = this.#storage.driver(location.isolation)
       const { placement } = location
-      const age = await outbox.oldestSeconds?.(location).catch(() => undefined)
+      const age = await outbox.oldestSeconds?.(location).catch(() => void unread.add(placement))
       if (age !== undefined) ages.set(placement, Math.max(age, ages.get(placement) ?? 0))
     }
     await forEachConcurrent(await this.#places(), MARKED_AT_ONCE, read)
+    for (const placement of this.#shared ? [] : this.#storage.placements) {
+      if (!ages.has(placement) && !unread.has(placement)) ages.set(placement, 0)
+    }
     return ages
   }
 

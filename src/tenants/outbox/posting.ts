@@ -29,9 +29,9 @@ export function newEntry(
   tenantId: string,
   kind: string,
   content: object,
-  id = uuidv7(),
+  callId = uuidv7(),
 ): NewEntry {
-  checkCallId(id)
+  const id = checkCallId(callId)
   const payload = toJson(content, 'payload') ?? ''
   if (!isValidPostgresJson(currentContext())) {
     throw invalid([{ path: 'context', message: 'must not contain NUL or an unpaired surrogate' }])
