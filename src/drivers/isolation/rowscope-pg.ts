@@ -29,6 +29,7 @@ import {
   leave,
   reserve,
   settle,
+  wasEntered,
 } from './row-security/locations.ts'
 import { readingRows } from './row-security/row-reader.ts'
 import { isColumnValue, TENANT_ID, type TenantColumn } from './row-security/tenant-column.ts'
@@ -251,9 +252,11 @@ async function dropRows(storage: TenantStorage, column: TenantColumn, { onRows }
     await fence(client, tenant) // An import may have written rows between the two steps.
     // In adopted tables, the former application may have rows with the id of a tenant that was never filled.
     const isFilled = !column.isGiven || (await isEntered(client, storage))
-    const isCounted = onRows !== undefined && tenant === storage.tenantId // a search counts the rows of other locations
-    const rows = { tenant, searchPath, scopeRole: server.scopeRole, column, isCounted }
-    const deleted = isFilled ? await deleteTenantRows(client, schema, rows) : []
+    const isLate = !isFilled && onRows !== undefined && (await wasEntered(client, storage))
+    const label = isLate ? storage.tenantId : tenant
+    const isCounted = onRows !== undefined && label === storage.tenantId // a search counts the rows of other locations
+    const rows = { tenant: label, searchPath, scopeRole: server.scopeRole, column, isCounted }
+    const deleted = isFilled || isLate ? await deleteTenantRows(client, schema, rows) : []
     await leave(client, storage)
     if (isCounted) await onRows(deleted)
   })

@@ -37,20 +37,23 @@ export async function requestErasure(
   const { database, clock, jobs, events } = kernel
   return database.transaction(async () => {
     const { rows } = await database.sql(
-      'select purged_at as "purgedAt" from multitenancy.tenants where id = $1 for no key update',
+      'select purged_at as "purgedAt", purge_started_at as "purgeStartedAt" from multitenancy.tenants where id = $1 for no key update',
       [id],
     )
     if (!rows[0]) throw tenantNotFound(id)
     await assertNoAdoptionInProgress(database, id)
     const { actor } = currentContext()
+    const now = clock.now()
+    // Equal to the start of the removal only if this request starts it.
+    const requestedAt = now.getTime() === rows[0].purgeStartedAt?.getTime() ? new Date(now.getTime() + 1) : now
     const inserted = await database.sql(
       `insert into multitenancy.erasures (tenant_id, reason, billing, requested_by, requested_at) values ($1, $2, $3, $4, $5)
        on conflict do nothing returning ${COLUMNS}`,
-      [id, reason, billing, JSON.stringify(actor), clock.now()],
+      [id, reason, billing, JSON.stringify(actor), requestedAt],
     )
     const [row] = inserted.rows
     if (!row) return assertSame(dependencies, id, billing)
-    if (rows[0].purgedAt || !(await claim(dependencies, id))) await registry.changed(id)
+    if (rows[0].purgedAt || !(await claim(dependencies, id, requestedAt))) await registry.changed(id)
     await dependencies.transfers.cancelClonesOf(id)
     await recordChange(events, {
       action: 'tenants.erase',
@@ -64,8 +67,11 @@ export async function requestErasure(
 }
 
 /** Deletes the tenant if it is not deleted, and excludes its restoration. Returns false if it was deleted before. */
-async function claim({ kernel: { database, clock }, transitions }: RequestDependencies, id: string): Promise<boolean> {
-  const now = clock.now()
+async function claim(
+  { kernel: { database }, transitions }: RequestDependencies,
+  id: string,
+  now: Date,
+): Promise<boolean> {
   const { changed } = await transitions.run(id, 'delete', ({ from }) => ({
     set: { statusBefore: from, deletedAt: now, purgeAt: now, purgeStartedAt: now },
     event: { purgeAt: now.toISOString() },

@@ -9,7 +9,8 @@
  * - The systems of one line, or of one stage of the removal, do not depend on each other: they are worked on concurrently.
  * - Each removal is idempotent, so a killed attempt is repeated from the steps that it has not recorded. `found` is recorded before the
  *   first removal: a repetition does not change it. Rows of shared tables are counted by their deletion, and recorded before its commit:
- *   they are read once. A repetition finds all of them again, or those that were written since.
+ *   they are read once. A repetition after a failure finds all of them again, or those that were written since: the larger number
+ *   counts. Numbers of removals that have succeeded are added.
  * - A failure of one system does not delay the removal in others, but that of the rows, which a repetition needs.
  * - The last search also finds data that a removal has written to another system, such as relayed entries of the outbox.
  */
@@ -170,7 +171,8 @@ class Attempt {
     const step = this.#steps[name]
     if (!step || step.finishedAt) return
     await this.#removeFrom({ name, remove })
-    await this.#record({ [name]: { ...step, ...this.#steps[name], finishedAt: this.#now() } }, 'removed')
+    const removed = withCommitted(this.#steps[name] ?? step)
+    await this.#record({ [name]: { ...removed, finishedAt: this.#now() } }, 'removed')
   }
 
   #removeFrom({ name, remove }: Pick<System, 'name' | 'remove'>): Promise<void> {
@@ -180,6 +182,12 @@ class Attempt {
       await this.#record({ [name]: { ...step, counted: withLargest(step.counted ?? [], found) } }, 'counted')
     }
     return inSystem(name, async () => remove?.(this.#subject(name), counted))
+  }
+
+  async #removeAgain(system: System): Promise<void> {
+    await this.#removeFrom(system)
+    const step = this.#steps[system.name]
+    if (step?.counted) await this.#record({ [system.name]: withCommitted(step) }, 'removed')
   }
 
   /** Searches all systems again, and removes data written since. */
@@ -199,7 +207,7 @@ class Attempt {
       assertNone(
         await this.#concurrently(
           systems.filter((one) => remaining(after.get(one) ?? []).length > 0),
-          (system) => this.#removeFrom(system),
+          (system) => this.#removeAgain(system),
         ),
       )
     }
@@ -262,6 +270,12 @@ function withLargest(before: readonly FoundData[], now: readonly FoundData[]): F
   for (const one of now) if (one.count > (counted.get(one.kind)?.count ?? 0)) counted.set(one.kind, one)
   return [...counted.values()]
 }
+
+/** After a removal, its numbers are final: a later one finds other data. */
+const withCommitted = ({ counted = [], ...step }: StepRecord): StepRecord => ({
+  ...step,
+  found: [...step.found, ...counted],
+})
 
 const isLost = (error: unknown): boolean =>
   error instanceof AttemptLost || (error instanceof SystemUnavailable && error.cause instanceof AttemptLost)

@@ -77,6 +77,7 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
   async find({ tenantId, references }, { beforeRemoval = false } = {}) {
     const { lastEpoch, adopted } = await namesOf(database, storage, tenantId, references)
     const names = adopted.size > 0 ? { references: [...adopted.keys()] } : {}
+    const beforeDrop = beforeRemoval && !(await hadPurge(database, tenantId))
     const searchOne = async (placement: string): Promise<FoundData[]> => {
       const found: FoundData[] = []
       for (const driver of storage.drivers) {
@@ -84,7 +85,7 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
           .filter((one) => one.placement === placement && one.isolation === driver.name)
           .map(({ locator }) => locator)
         const here = await inSystem(`placement "${placement}"`, async () =>
-          driver.search?.(placement, tenantId, lastEpoch, others, { beforeDrop: beforeRemoval }),
+          driver.search?.(placement, tenantId, lastEpoch, others, { beforeDrop }),
         )
         found.push(...at(placement, here ?? []).map((one) => ({ ...one, ...names })))
       }
@@ -102,8 +103,9 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
     return [...new Map(all.flat().map((one) => [one.kind, one])).values()] // the drivers of a server find the same outbox
   },
   async remove({ tenantId }, counted) {
+    const isSearched = await hadPurge(database, tenantId)
     const counting = ({ placement }: StorageLocation): DropOptions => ({
-      onRows: (found) => counted(at(placement, found)),
+      onRows: async (found) => (isSearched ? undefined : counted(at(placement, found))),
     })
     const { rows } = await database.sql(
       `select id, isolation, placement, locator, epoch, last_epoch as "lastEpoch", purged_at as "purgedAt" from multitenancy.tenants
@@ -121,6 +123,18 @@ const placements = ({ kernel: { database }, storage, lostPlacements, transfers }
     await forEachConcurrent(drops, drops.length, (drop) => drop())
   },
 })
+
+/**
+ * Whether a purge began before the request. It may continue and drop rows without their number, so the first search counts
+ * them instead of the drop.
+ */
+async function hadPurge(database: Kernel['database'], tenantId: string): Promise<boolean> {
+  const { rows } = await database.sql(
+    `select from multitenancy.tenants t join multitenancy.erasures e on tenant_id = id where id = $1 and purge_started_at <> requested_at`,
+    [tenantId],
+  )
+  return rows.length > 0
+}
 
 /** The same table can exist on several servers. */
 const at = (placement: string, found: readonly FoundData[]): FoundData[] =>

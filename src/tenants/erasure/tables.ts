@@ -37,7 +37,7 @@ export interface StepRecord {
   readonly startedAt: string
   readonly finishedAt?: string
   readonly found: readonly FoundData[]
-  /** Data that the search has left to the removal, recorded before the removal is committed. */
+  /** Data that the search has left to the removal, recorded before the removal is committed, and part of `found` afterwards. */
   readonly counted?: readonly FoundData[]
 }
 

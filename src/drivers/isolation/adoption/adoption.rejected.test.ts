@@ -76,6 +76,12 @@ describe('the plan rejects', () => {
       /^the function f\(\) is SECURITY DEFINER and would run with the rights of the role of `url`/,
     ],
     [
+      "another role's function in an exclusion without a column",
+      `create function elsewhere.one() returns int language plpgsql immutable as 'begin return 1; end';
+       alter function elsewhere.one() owner to $role; alter table legacy.notes add exclude (elsewhere.one() with =)`,
+      /^the schema uses the function elsewhere.one\(\), whose owner could change it/,
+    ],
+    [
       "another role's function",
       `create function elsewhere.f() returns trigger language plpgsql as 'begin return new; end'; alter function elsewhere.f() owner to $role;
       create trigger t before insert on legacy.notes for each row execute function elsewhere.f()`,

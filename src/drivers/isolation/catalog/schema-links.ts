@@ -59,7 +59,9 @@ function linked(members: SchemaMembers, schema: string): string {
     select distinct classid, objid, deptype from pg_depend where ${isMember('refclassid', 'refobjid')}),
   referrer as (
     select classid, objid from dependent where deptype in ('n', 'a', 'P', 'S') and ${schemaOf('classid', 'objid')} <> ${name}),
-  part (classid, objid) as (${all} select classid, objid from dependent where deptype in ('a', 'i', 'P', 'S')),
+  part (classid, objid) as (
+    ${all} select classid, objid from dependent where deptype in ('a', 'i', 'P', 'S')
+    union all select 'pg_class'::regclass, indexrelid from pg_index where indrelid = any(${oidsOf(members, 'pg_class')})),
   reference as (
     select part.*, refclassid, refobjid from part cross join lateral (
       select * from pg_depend where pg_depend.classid = part.classid and pg_depend.objid = part.objid offset 0) d

@@ -108,6 +108,27 @@ export const rowAdoptionSuite = (type: ColumnType) =>
       expect(await rows.asApplication('select org_id::text as id from tasks')).toEqual([{ id: a }])
     })
 
+    test('an erasure deletes rows that the former application writes after the drop, but not those of an id that was never in use', async () => {
+      await rows.adopt()
+      const counted: unknown[] = []
+      const erased = (id: string) =>
+        rows.driver.drop(rows.location(id), { onRows: async (found) => void counted.push(found) })
+      await rows.driver.drop(rows.location(b)) // of a purge
+      await rows.asApplication(`insert into tasks (org_id, body) values ('${b}', 'late')`)
+      await erased(b)
+      expect(await rows.driver.search?.('main', b, 1)).toEqual([])
+      const id = { text: 'initech', uuid: randomUUID(), integer: '7', bigint: '7' }[type]
+      await rows.asApplication(`insert into internal.orgs values ('${id}', 'Initech')`)
+      await rows.asApplication(`insert into tasks (org_id, body) values ('${id}', 'kept')`)
+      await erased(id)
+      await erased(id)
+      expect(counted.flat()).toEqual([{ kind: 'app.tasks', count: 1 }])
+      expect(await rows.asApplication('select body from tasks order by id')).toEqual([
+        { body: 'ONE' },
+        { body: 'KEPT' },
+      ])
+    })
+
     test('a later tenant is created in the adopted tables', async () => {
       await rows.adopt()
       const id = { text: 'initech', uuid: randomUUID(), integer: '7', bigint: '7' }[type]

@@ -101,6 +101,25 @@ describe.each(['a superuser', 'a non-superuser owner'])('the drop of a tenant by
     expect(await dropped(plain, 'unrecorded')).toEqual([COUNTS])
   })
 
+  test('calls no function of another role in `public` or in the path of the tables', async () => {
+    await filled(plain, 'trapped')
+    const { database } = installation
+    const planted = [
+      ['public.format(text, text, name)', 'text'],
+      ['public.json_agg(name)', 'json'],
+      ['tenantry_rows.unnest(oid[])', 'setof oid'],
+      ['tenantry_rows.pg_partition_tree(oid)', 'table (relid oid)'],
+      ['tenantry_rows.pg_stat_get_xact_tuples_deleted(regclass)', 'bigint'],
+    ] as const
+    for (const [name, result] of planted) {
+      await database.sql(
+        `create function ${name} returns ${result} language plpgsql as $$ begin raise 'called as %', current_user; end $$`,
+      )
+    }
+    expect(await dropped(plain, 'trapped')).toEqual([COUNTS])
+    for (const [name] of planted) await database.sql(`drop function ${name}`)
+  })
+
   test('reports no rows that triggers have written', async () => {
     const journalling = await installation.open(placement, {
       driver: () => rowscopePg(),

@@ -7,6 +7,7 @@
  *   deferrability do not matter. PostgreSQL rejects it if a trigger changes a row that the same statement deletes from
  *   another table. Then the tables are deleted one after the other, and those with remaining references again.
  * - Without triggers and rules, this statement leaves no rows, and no search follows: it would read all deleted rows.
+ * - Queries of the catalog are pinned: a former owner can create functions in `public` and in the path of the tables.
  * - The server counts the deleted rows of each table for its statistics. With triggers, which may write and delete
  *   further rows, or without statistics, the rows are counted first.
  */
@@ -15,6 +16,7 @@ import { sqlState } from '../../../kernel/database/database.ts'
 import { deletionFrom } from '../../../kernel/database/tenant-rows.ts'
 import type { FoundData } from '../../../kernel/erasable.ts'
 import { fence, unfence, withRowsOf } from './apply.ts'
+import { queryPinned } from './sql.ts'
 import { columnName, TENANT_ID, type TenantColumn } from './tenant-column.ts'
 
 /** Limits the depth of journals of journals and of references between rows. */
@@ -95,17 +97,19 @@ interface Tables {
 }
 
 async function tablesOf(client: pg.ClientBase, schema: string, { name }: TenantColumn): Promise<Tables> {
-  const { rows } = await client.query(
-    `with relation as materialized (select * from pg_class where relnamespace = to_regnamespace($1) and relkind in ('r', 'p'))
+  const [space, column] = [pg.escapeLiteral(schema), pg.escapeLiteral(name)]
+  const [{ rows }] = (await queryPinned(
+    client,
+    `with relation as materialized (
+       select * from pg_class where relnamespace = (select oid from pg_namespace where nspname = ${space}) and relkind in ('r', 'p'))
      select exists (select from relation where relhasrules) or exists (
          select from relation join pg_trigger on tgrelid = relation.oid where not tgisinternal) as "mayWrite",
        current_setting('track_counts')::boolean as "isTracked",
        coalesce(json_agg(relname order by relname), '[]') as relations, coalesce(json_agg(owned.oid::text order by relname), '[]') as oids,
-       coalesce(json_agg(format('%I.%I', $3::text, relname) order by relname), '[]') as names
+       coalesce(json_agg(format('%I.%I', ${space}, relname) order by relname), '[]') as names
      from relation owned join pg_attribute on attrelid = owned.oid
-     where not relispartition and attname = $2 and not attisdropped`,
-    [pg.escapeIdentifier(schema), name, schema],
-  )
+     where not relispartition and attname = ${column} and not attisdropped`,
+  )) as [pg.QueryResult]
   const [{ relations, ...all }] = rows
   const tables = relations.map((name: string) => `${pg.escapeIdentifier(schema)}.${pg.escapeIdentifier(name)}`)
   return { ...all, tables }
@@ -113,12 +117,12 @@ async function tablesOf(client: pg.ClientBase, schema: string, { name }: TenantC
 
 /** Rows that this session has deleted, of earlier transactions too: only differences within a transaction are exact. */
 async function deletedFrom(client: pg.ClientBase, { oids }: Tables): Promise<number[]> {
-  const { rows } = await client.query(
+  const [{ rows }] = (await queryPinned(
+    client,
     `select array(select coalesce(
          (select sum(pg_stat_get_xact_tuples_deleted(relid)) from pg_partition_tree(oid)), pg_stat_get_xact_tuples_deleted(oid))::float8
-       from unnest($1::oid[]) with ordinality as every (oid, at) order by at) as deleted`,
-    [oids],
-  )
+       from unnest('{${oids.join(',')}}'::oid[]) with ordinality as every (oid, at) order by at) as deleted`,
+  )) as [pg.QueryResult]
   return rows[0].deleted
 }
 

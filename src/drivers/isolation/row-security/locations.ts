@@ -18,7 +18,7 @@ import type { StorageLocation } from '../../../tenants/isolation/driver.ts'
 export type RowLocation = Pick<StorageLocation, 'tenantId' | 'locator' | 'epoch'>
 
 /**
- * Run as the owner. `epoch` is that of the location which was last entered and opened. `row_copies` has the descriptions of
+ * Run as the owner. `epoch` is that of the location which was last entered and opened, and not 0 after a drop. `row_copies` has the descriptions of
  * the copies in copy/aside-schema.ts.
  */
 export const ROW_LOCATIONS = `
@@ -84,6 +84,12 @@ export async function isEntered(client: pg.ClientBase, { tenantId, locator }: Ro
   return rowCount === 1
 }
 
+/** Whether no location is entered, but one was: rows with the tenant's id were written since by other applications. */
+export async function wasEntered(client: pg.ClientBase, location: RowLocation): Promise<boolean> {
+  const { locator, epoch } = await enteredOf(client, location)
+  return locator === '' && epoch > 0
+}
+
 /** Marks the location as entered, in the transaction that has given its rows the tenant's id. */
 export async function recordEntry(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<void> {
   await client.query(
@@ -107,10 +113,10 @@ export async function settle(client: pg.ClientBase, { tenantId, locator, epoch }
 
 /** Marks the location as not entered. Rows of other locations keep their labels. */
 export async function leave(client: pg.ClientBase, { tenantId, locator }: RowLocation): Promise<void> {
-  await client.query(`update tenantry.row_locations set locator = '' where tenant = $1 and locator = $2`, [
-    tenantId,
-    locator,
-  ])
+  await client.query(
+    `update tenantry.row_locations set locator = '', epoch = greatest(epoch, 1) where tenant = $1 and locator = $2`,
+    [tenantId, locator],
+  )
 }
 
 /** A tenant's statements do not reach a location that is not entered: the effect is that of a fence. */
