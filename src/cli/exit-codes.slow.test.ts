@@ -1,5 +1,5 @@
 /** Tests the exit codes of the program, one process for each, and output without colors. */
-import { mkdir, writeFile } from 'node:fs/promises'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { beforeAll, expect, test, vi } from 'vitest'
 import { EXIT_CODES } from './exit-codes.ts'
@@ -11,9 +11,6 @@ vi.setConfig({ testTimeout: 60_000 })
 const tenantry = useProgram(programWith)
 beforeAll(async () => {
   await writeFile(join(tenantry.directory, 'unknown-default.json'), JSON.stringify({ plans: UNKNOWN_PLANS }))
-  await mkdir(join(tenantry.directory, 'broken'))
-  await writeFile(join(tenantry.directory, 'broken/0001_broken.sql'), 'selec')
-  await writeFile(join(tenantry.directory, 'broken-migrations.json'), JSON.stringify({ migrations: 'broken' }))
   expect(await tenantry.run('tenant:create', 'Acme', '--id', 'acme', '--plan', 'pro')).toMatchObject({ code: 0 })
 })
 
@@ -25,8 +22,7 @@ const BESIDE = ['--allow-different-settings']
 
 const RUNS: Readonly<Record<number, (url: string) => Promise<Ended>>> = {
   0: () => tenantry.run('tenant:show', 'acme'),
-  1: () =>
-    tenantry.run('tenant:create', 'Broken', ...BESIDE, '--config', join(tenantry.directory, 'broken-migrations.json')),
+  1: (url) => tenantry.start(['serve'], { env: { PORT: new URL(url).port } }).ended,
   2: () => tenantry.run('tenant:create'),
   3: () => tenantry.run('tenant:show', 'initech'),
   4: (url) => tenantry.run('api', 'GET', '/tenants', '--url', url, '--header', 'x-admin-token: wrong'),
