@@ -297,7 +297,7 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: a dropped location forgotten',
     story: 'After a failed cutover a tenant writes into storage without its rows.',
     file: 'drivers/isolation/row-security/locations.ts',
-    replace: "update tenantry.row_locations set locator = '' where",
+    replace: "update tenantry.row_locations set locator = '', epoch = greatest(epoch, 1) where",
     by: 'delete from tenantry.row_locations where',
     on,
     tests: ['src/drivers/isolation/copy/enter-rows.test.ts'],
@@ -367,8 +367,8 @@ export const ROW_MUTANTS: readonly SourceMutant[] = [
     name: 'rows: a drop lifts the fence',
     story: 'A process without the notification of a purge writes rows for the purged tenant.',
     file: ROWS,
-    replace: '    const deleted = isFilled ? await deleteTenantRows(client, schema, rows) : []',
-    by: `    const deleted = isFilled ? await deleteTenantRows(client, schema, rows) : []
+    replace: '    const deleted = isFilled || isLate ? await deleteTenantRows(client, schema, rows) : []',
+    by: `    const deleted = isFilled || isLate ? await deleteTenantRows(client, schema, rows) : []
     await unfence(client, tenant)`,
     on,
   },

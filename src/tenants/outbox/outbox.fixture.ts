@@ -6,7 +6,6 @@ import { DependencyUnavailable, invalid } from '../../kernel/base/errors.ts'
 import type { Kernel } from '../../kernel/kernel.ts'
 import { joinedOutbox } from '../../kernel/outbox/joining.ts'
 import { eachEntry, type OutboxEntry, outboxEntry } from '../../kernel/outbox/kinds.ts'
-import { metrics } from '../../satellites/metrics/index.ts'
 import { defineSatellite } from '../../tenancy/satellite.ts'
 import type { Tenancy, TenancyConfig } from '../../tenancy/tenancy.ts'
 import { type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
@@ -112,10 +111,6 @@ export const ledger = (isNewer = false) =>
   })
 
 export type LedgerSatellites = [ReturnType<typeof ledger>]
-/** Each post is also counted. */
-export type CountedSatellites = [ReturnType<typeof ledger>, ReturnType<typeof metrics>]
-export const countedSatellites = (): CountedSatellites => [ledger(), metrics()]
-export const COUNTED = 'notes'
 export type LedgerTenancy = Tenancy<LedgerSatellites>
 
 export const NOTES = {

@@ -1,13 +1,14 @@
 /** Processes that are killed (kill -9) at each step of the outbox: an entry is applied once if its row was committed. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, inject, test } from 'vitest'
-import { type Child, startChild } from '../../../test/support/child.ts'
-import { databasePg } from '../../drivers/isolation/database-pg.ts'
-import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
-import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
-import type { Tenancy } from '../../tenancy/tenancy.ts'
-import { eventually, installed, type TestTenancy, testTenancy } from '../../testing/base/tenancy.ts'
-import { COUNTED, type CountedSatellites, countedSatellites, NOTES } from './outbox.fixture.ts'
+import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
+import type { Tenancy } from '../../src/tenancy/tenancy.ts'
+import { NOTES } from '../../src/tenants/outbox/outbox.fixture.ts'
+import { eventually, installed, type TestTenancy, testTenancy } from '../../src/testing/base/tenancy.ts'
+import { type Child, startChild } from '../support/child.ts'
+import { COUNTED, type CountedSatellites, countedSatellites } from './counted.fixture.ts'
 import type { PostingCommand, Step } from './posting-process.fixture.ts'
 
 const DRIVERS = ['schema-pg', 'rowscope-pg', 'database-pg']

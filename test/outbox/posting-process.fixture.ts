@@ -1,13 +1,14 @@
 /** A process that posts entries in tenants' transactions, and kills itself at a step of the outbox. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { serveParent } from '../../../test/support/child.ts'
-import { databasePg } from '../../drivers/isolation/database-pg.ts'
-import { rowscopePg } from '../../drivers/isolation/rowscope-pg.ts'
-import { schemaPg } from '../../drivers/isolation/schema-pg.ts'
-import { createLogger } from '../../kernel/base/logger.ts'
-import { createTenancy } from '../../tenancy/tenancy.ts'
-import { TEST_APP_KEY } from '../../testing/base/tenancy.ts'
-import { COUNTED, type CountedSatellites, countedSatellites, NOTES } from './outbox.fixture.ts'
+import { databasePg } from '../../src/drivers/isolation/database-pg.ts'
+import { rowscopePg } from '../../src/drivers/isolation/rowscope-pg.ts'
+import { schemaPg } from '../../src/drivers/isolation/schema-pg.ts'
+import { createLogger } from '../../src/kernel/base/logger.ts'
+import { createTenancy } from '../../src/tenancy/tenancy.ts'
+import { NOTES } from '../../src/tenants/outbox/outbox.fixture.ts'
+import { TEST_APP_KEY } from '../../src/testing/base/tenancy.ts'
+import { serveParent } from '../support/child.ts'
+import { COUNTED, type CountedSatellites, countedSatellites } from './counted.fixture.ts'
 
 /** Steps of the diagram in outbox.ts, after which the process is killed. */
 export type Step = 'posted' | 'committed' | 'applying' | 'applied' | 'relayed'
