@@ -42,7 +42,7 @@ function shown(carrier: Carrier) {
   }
 }
 
-/** A program with a tenant of its own on its routes. */
+/** A program that sets `request.tenant` itself. */
 function replaced(carrier: Carrier) {
   carrier.tenant = { id: 'mine' }
   return { tenant: (carrier.tenant as { readonly id: string }).id }
@@ -111,7 +111,7 @@ describe.each(Object.entries(HOSTS))('%s', (_, open) => {
     },
   )
 
-  test('a program without a guard may set a tenant of its own', async () => {
+  test('a program without a guard may set `request.tenant`', async () => {
     expect((await send(host.origin, 'GET /own')).json).toEqual({ tenant: 'mine' })
   })
 })

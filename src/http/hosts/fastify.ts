@@ -70,7 +70,7 @@ function decorateTenant(app: FastifyInstance): void {
   if (!app.hasRequestDecorator('tenant')) app.decorateRequest('tenant', accessors)
 }
 
-/** A plugin without an instance of its own: what it adds is for its parent. */
+/** Marks a plugin whose decorators and hooks belong to the parent instance. */
 const ofParent = (plugin: FastifyPluginCallback): FastifyPluginCallback =>
   Object.assign(plugin, { [Symbol.for('skip-override')]: true })
 

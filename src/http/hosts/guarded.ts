@@ -102,7 +102,7 @@ export const TENANT = {
   },
 }
 
-/** The same without a guard, where a program may set a tenant of its own. */
+/** The same without a guard: the program may set another value. */
 export const UNGUARDED = {
   ...TENANT,
   set(this: object, value: unknown): void {

@@ -258,7 +258,7 @@ test('an invalid change is a problem with the path of each error', async () => {
   })
 })
 
-test('a change with empty texts or an unknown member, and one that is not JSON, is a problem', async () => {
+test('a change with empty texts, an unknown member or a value that is not JSON is a problem', async () => {
   const after: Record<string, unknown> = { total: 1 }
   const whole = { action: 'notes.create', tenantId: 'acme', target: 'note:1', after }
   const empty = recordChange(events, { ...whole, action: '', target: '', actor: 'ann' } as never)

@@ -27,7 +27,7 @@ export type Published<N extends EventNames> =
   | DottedNameOf<(typeof tenantEvents)[keyof typeof tenantEvents]>
   | N['published']
 
-/** Name of the event of a delivery: a declared one, or one that Tenantry or a satellite publishes. */
+/** Name of a delivered event: declared by the host, or published by Tenantry or a satellite. */
 export type DeliveredOf<N extends EventNames> = EventOf<N['event']> | Published<N> | typeof TEST_EVENT
 
 /** A pattern of a subscription: a known one, or a text that is not known at compile time. */

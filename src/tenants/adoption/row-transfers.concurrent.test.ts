@@ -20,17 +20,23 @@ beforeAll(async () => {
 })
 afterAll(() => here?.end())
 
-test('the former application reads the former rows until the commit, and other tenants write', async () => {
-  const backupId = await here.backup(acme)
-  await here.run(acme, `update labels set label = 'later'`)
+/** A restore whose exchange waits for the rows of a table, until `client` ends. */
+async function waitingRestore(backupId: string, table: string) {
   const { transfer } = await here.transfers.backups.restore(acme, { backupId })
   const client = new pg.Client({ connectionString: here.url })
   await client.connect()
-  await client.query(`begin; select from app.labels where org_id = '${acme}' for share`)
+  await client.query(`begin; select from app.${table} where org_id = '${acme}' for share`)
   const working = here.transfers.work(transfer.id, idle)
   await eventually(async () => {
     expect(await here.sql(`select from pg_locks where locktype = 'transactionid' and not granted`)).toHaveLength(1)
   })
+  return { transfer, client, working }
+}
+
+test('the former application reads the former rows until the commit, and other tenants write', async () => {
+  const backupId = await here.backup(acme)
+  await here.run(acme, `update labels set label = 'later'`)
+  const { client, working } = await waitingRestore(backupId, 'labels')
   const ofAcme = `select label from app.labels where org_id = '${acme}'`
   expect(await here.asApplication(ofAcme)).toEqual([{ label: 'later' }])
   await here.run(globex, `insert into labels values (default, 'meanwhile')`)
@@ -42,14 +48,7 @@ test('the former application reads the former rows until the commit, and other t
 
 test('a row that the former application commits during the exchange ends the attempt, and no row is lost', async () => {
   const backupId = await here.backup(acme)
-  const { transfer } = await here.transfers.backups.restore(acme, { backupId })
-  const client = new pg.Client({ connectionString: here.url })
-  await client.connect()
-  await client.query(`begin; select from app.labels where org_id = '${acme}' for share`)
-  const working = here.transfers.work(transfer.id, idle)
-  await eventually(async () => {
-    expect(await here.sql(`select from pg_locks where locktype = 'transactionid' and not granted`)).toHaveLength(1)
-  })
+  const { transfer, client, working } = await waitingRestore(backupId, 'labels')
   await here.asApplication(`insert into app.labels values ('${acme}', 'of the application')`)
   await client.end()
   await working
@@ -68,14 +67,7 @@ test.each(['tasks_shout', undefined])(
     if (always) await here.sql(`alter table app.tasks enable always trigger ${always}`)
     const backupId = await here.backup(acme)
     const rows = await here.rows(acme)
-    const { transfer } = await here.transfers.backups.restore(acme, { backupId })
-    const client = new pg.Client({ connectionString: here.url })
-    await client.connect()
-    await client.query(`begin; select from app.tasks where org_id = '${acme}' for share`)
-    const working = here.transfers.work(transfer.id, idle)
-    await eventually(async () => {
-      expect(await here.sql(`select from pg_locks where locktype = 'transactionid' and not granted`)).toHaveLength(1)
-    })
+    const { transfer, client, working } = await waitingRestore(backupId, 'tasks')
     // The exchange has locked and checked the projects, and waits for the tasks.
     await here.sql(`insert into app.projects (id, org_id, title) values (900, '${acme}', 'late')`)
     await here.sql(

@@ -1,5 +1,5 @@
 /**
- * Stores the rows of a location that is not entered in a schema of its own, for shared tables that cannot have rows of
+ * Stores the rows of a location that is not in use in a separate schema, for shared tables that cannot have rows of
  * two locations of one tenant: their keys need not begin with the tenant column, and its type may be other than text.
  *
  * - The tables have the columns of the shared ones, also the tenant column, without keys. Values of types of the shared schema are text, so

@@ -215,7 +215,7 @@ async function staged(
   return (await stage(client, shared, copy, options)).made.tables
 }
 
-/** Moves the rows of the entered location into its schema. Throws if rows of other tenants may refer to one that was not locked. */
+/** Moves the rows of the entered location into its schema. Throws if rows of other tenants may refer to an unlocked row. */
 async function takeOut(
   client: pg.ClientBase,
   shared: Placed,
